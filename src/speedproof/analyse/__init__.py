@@ -1,0 +1,1 @@
+"""From recorded events to a result. Pure: data in, data out."""

@@ -1,0 +1,179 @@
+"""All that is known of a run so far: a fold over its events, in the order in which they happened.
+
+Planning reads it while the run goes on, the verdict when it is over. One fold, so that both see the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from ..model import (
+    Anatomy,
+    AnatomyFound,
+    ArmClosed,
+    ArmReady,
+    ArmStarted,
+    ArmVoided,
+    Block,
+    Event,
+    FileTouched,
+    Memory,
+    Outcome,
+    PhasesMeasured,
+    Ratio,
+    ScriptEnded,
+    SessionDone,
+    SessionExit,
+    SessionStarted,
+    StepsSeen,
+    TorchLoaded,
+)
+from .statistics import Pair, ratio_of_means
+
+
+@dataclass
+class ArmRecord:
+    """One arm, over all sessions that tried it."""
+
+    id: str
+    started: int = 0
+    started_at_s: float = 0.0
+    cold_started: bool = False
+    ready: list[tuple[bool, ArmReady]] = field(default_factory=list)
+    blocks: dict[int, dict[str, Block]] = field(default_factory=dict)
+    peaks: dict[str, int] = field(default_factory=dict)
+    outcome: Outcome | None = None
+    why: str = ""
+    traceback: str = ""
+
+    def pairs(self) -> list[Pair]:
+        """Whole pairs, steady blocks only where there are any: a block with a compile in it is a cost, not a speed."""
+        whole = [b for b in self.blocks.values() if len(b) == 2]
+        steady = [b for b in whole if not any(x.compiles for x in b.values())]
+        chosen = steady if len(steady) * 2 >= len(whole) else whole
+        return [
+            Pair(
+                b["base"].total_ns / b["base"].steps,
+                b["arm"].total_ns / b["arm"].steps,
+                b["base"].elements / b["base"].steps,
+                b["arm"].elements / b["arm"].steps,
+            )
+            for b in chosen
+        ]
+
+    def ratio(self) -> Ratio | None:
+        return ratio_of_means(self.pairs())
+
+    def compiling_share(self) -> float | None:
+        """Share of the timed arm blocks in which something was still compiled."""
+        arms = [b["arm"] for b in self.blocks.values() if "arm" in b]
+        return sum(x.compiles > 0 for x in arms) / len(arms) if arms else None
+
+    @property
+    def cold(self) -> ArmReady | None:
+        return next((ready for cold, ready in self.ready if cold), None)
+
+    @property
+    def warm(self) -> ArmReady | None:
+        return next((ready for cold, ready in reversed(self.ready) if not cold), None)
+
+    @property
+    def open(self) -> bool:
+        return self.outcome is None
+
+
+@dataclass
+class Ledger:
+    """The state of a run."""
+
+    anatomy: Anatomy | None = None
+    phases: PhasesMeasured | None = None
+    facts: dict[str, str] = field(default_factory=dict)
+    arms: dict[str, ArmRecord] = field(default_factory=dict)
+    files: list[FileTouched] = field(default_factory=list)
+    endings: list[ScriptEnded] = field(default_factory=list)
+    exits: list[SessionExit] = field(default_factory=list)
+    sessions: int = 0
+    steps: int = 0
+    session_steps: int = 0
+    current: str | None = None
+    arm_at_exit: str | None = None
+    current_cold: bool = False
+    ready: bool = False
+    last_event_s: float = 0.0
+    script_steps: int | None = None
+    eager_reach: int = 0  # the furthest step that any session reached with nothing compiled
+    session_has_steps: bool = False
+
+    def add(self, event: Event) -> None:
+        self.last_event_s = max(self.last_event_s, event.at_s)
+        match event:
+            case SessionStarted():
+                self.sessions += 1
+                self.current, self.ready, self.session_steps, self.session_has_steps = None, False, 0, False
+            case TorchLoaded():
+                self.facts = event.facts
+            case AnatomyFound():
+                self.anatomy = event.anatomy
+                self.session_has_steps = True
+            case PhasesMeasured():
+                self.phases = event
+            case StepsSeen():
+                self._steps(event.steps)
+            case ArmStarted():
+                self._started(event)
+            case ArmReady():
+                self.ready = True
+                self.arm(event.arm).ready.append((self.current_cold, event))
+            case Block():
+                self.arm(event.arm).blocks.setdefault(event.pair, {})[event.side] = event
+            case Memory():
+                record = self.arm(event.arm)
+                record.peaks[event.side] = max(record.peaks.get(event.side, 0), event.peak_bytes)
+            case ArmClosed():
+                self._closed(event)
+            case ArmVoided():
+                record = self.arm(event.arm)
+                record.outcome, record.why = event.outcome, event.why
+            case FileTouched():
+                self.files.append(event)
+            case ScriptEnded():
+                self.endings.append(event)
+                self._steps(event.steps)
+                if event.code == 0 and self.session_steps:
+                    self.script_steps = self.session_steps
+            case SessionDone():
+                self._steps(event.steps)
+            case SessionExit():
+                self.exits.append(event)
+                self.arm_at_exit, self.current = self.current, None
+
+    def arm(self, arm: str) -> ArmRecord:
+        return self.arms.setdefault(arm, ArmRecord(arm))
+
+    def _steps(self, steps: int) -> None:
+        if self.current in (None, "aa", "verify"):
+            self.eager_reach = max(self.eager_reach, steps)
+        if steps > self.session_steps:
+            self.steps += steps - self.session_steps
+            self.session_steps = steps
+
+    def _started(self, event: ArmStarted) -> None:
+        self._steps(event.step)
+        record = self.arm(event.arm)
+        record.started += 1
+        record.started_at_s = event.at_s
+        self.current, self.current_cold, self.ready = event.arm, event.cold, False
+
+    def _closed(self, event: ArmClosed) -> None:
+        record = self.arm(event.arm)
+        record.outcome, record.why, record.traceback = event.outcome, event.why, event.traceback
+        self.current = None
+
+
+def fold(events: Iterable[Event]) -> Ledger:
+    ledger = Ledger()
+    for event in events:
+        ledger.add(event)
+    return ledger

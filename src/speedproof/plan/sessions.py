@@ -1,0 +1,63 @@
+"""Which session to start next, if any."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..analyse.ledger import ArmRecord, Ledger
+from ..model import Arm
+from . import limits as policy
+from .arms import AA, VERIFY
+from .limits import Limits
+
+
+@dataclass(frozen=True)
+class SessionPlan:
+    """``arms`` in order; ``add_later``: the arms that apply are queued once the anatomy is known."""
+
+    arms: tuple[Arm, ...]
+    add_later: bool
+    why: str
+
+
+def next_session(
+    ledger: Ledger, arms: tuple[Arm, ...] | None, limits: Limits, now_s: float, idle: dict[str, int]
+) -> SessionPlan | None:
+    """``arms``: those that apply, ``None`` while the anatomy is unknown. ``idle``: sessions without progress."""
+    if ledger.sessions == 0:
+        return SessionPlan((AA,), True, "look at the loop, then try")
+    if limits.end_s - now_s < policy.FEWEST_LEFT_S or ledger.anatomy is None:
+        return None
+    assert arms is not None
+    open_arms = tuple(a for a in (AA, *arms) if _wants_more(ledger.arm(a.id), idle, limits))
+    if open_arms:
+        return SessionPlan(open_arms, False, "the session ended before its arms were done")
+    if unproven_crash(ledger) and idle.get(VERIFY.id, 0) == 0:
+        return SessionPlan((VERIFY,), False, "does the script crash there in eager mode too?")
+    best = _to_confirm(ledger, arms, limits)
+    if best is not None and idle.get("confirm", 0) == 0:
+        return SessionPlan((best,), False, "confirm the best in a fresh process, with a warm cache")
+    return None
+
+
+def _wants_more(record: ArmRecord, idle: dict[str, int], limits: Limits) -> bool:
+    return record.open and idle.get(record.id, 0) < policy.MOST_IDLE_SESSIONS
+
+
+def unproven_crash(ledger: Ledger) -> bool:
+    """Whether a variant crashed at a step that no eager session has passed yet."""
+    crashes = [e for e in ledger.endings if e.code and e.arm not in (None, AA.id, VERIFY.id)]
+    return bool(crashes) and ledger.eager_reach <= max(e.steps for e in crashes)
+
+
+def _to_confirm(ledger: Ledger, arms: tuple[Arm, ...], limits: Limits) -> Arm | None:
+    proven = []
+    for arm in arms:
+        record = ledger.arm(arm.id)
+        ratio = record.ratio()
+        if record.outcome == "completed" and ratio is not None and (ratio.low or 0.0) >= 1 + limits.threshold:
+            proven.append((ratio.ratio, arm))
+    if not proven:
+        return None
+    best = max(proven, key=lambda x: x[0])[1]
+    return best if ledger.arm(best.id).warm is None else None

@@ -1,0 +1,202 @@
+"""Every private torch name this project uses, and the versions it was checked on.
+
+Checked by hand on 2.14.1; written to do without what a version lacks (2.4 to 2.15): a missing name means a
+missing figure, which is then ``None`` or 0 events, never a crash of the user's script.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import logging
+import os
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+# Modules that only pass a call on to the module inside them: never roots themselves.
+WRAPPERS = frozenset(
+    {
+        "OptimizedModule",
+        "DistributedDataParallel",
+        "DataParallel",
+        "FullyShardedDataParallel",
+        "_FabricModule",
+        "DeepSpeedEngine",
+    }
+)
+
+
+def is_wrapper(module: torch.nn.Module) -> bool:
+    return type(module).__name__ in WRAPPERS
+
+
+# --- the slot -----------------------------------------------------------------------------------------
+
+SLOT = "_compiled_call_impl"
+
+
+def slot_of(module: torch.nn.Module) -> Any:
+    """What ``nn.Module.compile`` or we put in front of ``module``'s call; ``None`` when nothing."""
+    return module.__dict__.get(SLOT)
+
+
+def fill_slot(module: torch.nn.Module, call: Any) -> None:
+    """Put ``call`` in front of ``module``'s call (design, fact 1), or empty the slot with ``None``.
+
+    Written to ``__dict__`` since OptimizedModule hands attribute writes on to the module inside it.
+    """
+    if call is None:
+        module.__dict__.pop(SLOT, None)
+    else:
+        module.__dict__[SLOT] = call
+
+
+def eager_call(module: torch.nn.Module) -> Callable[..., Any]:
+    """The module's own call, hooks included, past the slot."""
+    call: Callable[..., Any] = module._call_impl
+    return call
+
+
+def original_of(optimized: torch.nn.Module) -> torch.nn.Module:
+    """The module inside what ``torch.compile(module)`` returned."""
+    inner: torch.nn.Module = optimized._orig_mod
+    return inner
+
+
+# --- where things are announced -----------------------------------------------------------------------
+
+
+def loader_iterator_class() -> type:
+    """The class whose ``__next__`` every DataLoader iteration goes through."""
+    from torch.utils.data import dataloader
+
+    kind: type = dataloader._BaseDataLoaderIter
+    return kind
+
+
+def on_optimizer_step(before: Callable[[Any], None], after: Callable[[Any], None]) -> Callable[[], None]:
+    """Call back around every optimizer's ``step``; returns a remover. Harmless to compile (design, fact 2)."""
+    from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+    def pre(optimizer: Any, args: Any, kwargs: Any) -> None:
+        before(optimizer)
+
+    def post(optimizer: Any, args: Any, kwargs: Any) -> None:
+        after(optimizer)
+
+    handles = (register_optimizer_step_pre_hook(pre), register_optimizer_step_post_hook(post))
+
+    def remove() -> None:
+        for handle in handles:
+            handle.remove()
+
+    return remove
+
+
+def autocast_or_not(device: str) -> bool:
+    try:
+        return bool(torch.is_autocast_enabled(device))
+    except TypeError:  # before 2.4 the argument did not exist
+        return bool(torch.is_autocast_enabled())
+
+
+def is_compiling() -> bool:
+    """Whether Dynamo is tracing the caller; our own Python must then not run its bookkeeping."""
+    return bool(torch.compiler.is_compiling())
+
+
+# --- compiling ----------------------------------------------------------------------------------------
+
+
+def on_compile(start: Callable[..., None], end: Callable[..., None]) -> Callable[[], None] | None:
+    """Bracket every compile: Dynamo, lazy backward, CUDA-graph recording. Returns a remover."""
+    try:
+        callback = importlib.import_module("torch._dynamo.callback")
+        callback.on_compile_start(start)
+        callback.on_compile_end(end)
+    except (ImportError, AttributeError):
+        return None
+
+    def remove() -> None:
+        for take, what in (
+            (callback.callback_handler.remove_start_callback, start),
+            (callback.callback_handler.remove_end_callback, end),
+        ):
+            with contextlib.suppress(ValueError):  # torch._dynamo.reset() may have cleared them
+                take(what)
+
+    return remove
+
+
+def reset_compiler() -> None:
+    """Forget every compiled graph of this process, on disk excepted."""
+    torch.compiler.reset()
+    try:
+        utils = importlib.import_module("torch._inductor.utils")
+        utils.clear_caches() if hasattr(utils, "clear_caches") else utils.clear_inductor_caches()
+    except (ImportError, AttributeError):
+        pass
+
+
+def use_cache_folder(folder: str) -> None:
+    """From the next compile on, Inductor and Triton keep their caches in ``folder``."""
+    os.makedirs(folder, exist_ok=True)
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
+    os.environ["TRITON_CACHE_DIR"] = os.path.join(folder, "triton")
+
+
+def counters() -> dict[str, dict[str, int]]:
+    """A copy of Dynamo's counters."""
+    try:
+        utils = importlib.import_module("torch._dynamo.utils")
+        return {k: dict(v) for k, v in utils.counters.items()}
+    except (ImportError, AttributeError):
+        return {}
+
+
+def raise_metrics_limit(limit: int = 100_000) -> None:
+    """``get_compilation_metrics`` keeps 64 entries unless told otherwise (design, fact 14)."""
+    with contextlib.suppress(ImportError, AttributeError):
+        importlib.import_module("torch._dynamo.utils").set_compilation_metrics_limit(limit)
+
+
+def compilation_metrics() -> list[Any]:
+    try:
+        return list(importlib.import_module("torch._dynamo.utils").get_compilation_metrics())
+    except (ImportError, AttributeError):
+        return []
+
+
+def forget_metrics() -> None:
+    with contextlib.suppress(ImportError, AttributeError):
+        importlib.import_module("torch._dynamo.utils").clear_compilation_metrics()
+
+
+@functools.lru_cache(maxsize=1)
+def trace_logger() -> logging.Logger:
+    """The structured trace: every break and recompile (design, fact 7). Computed only while it has a handler."""
+    return logging.getLogger("torch.__trace")
+
+
+def interned_string(index: int) -> str | None:
+    """The file name behind an index of the structured trace's stacks."""
+    try:
+        table = importlib.import_module("torch._logging.structured").INTERN_TABLE
+    except (ImportError, AttributeError):
+        return None
+    for name, number in table.items():
+        if number == index:
+            return str(name)
+    return None
+
+
+def without_dynamo(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function``, never traced: for our own calls that user-compiled code may reach."""
+    try:
+        disabled: Callable[..., Any] = importlib.import_module("torch._dynamo").disable(function)
+        return disabled
+    except (ImportError, AttributeError):
+        return function
