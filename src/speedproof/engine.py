@@ -62,8 +62,8 @@ class Surroundings:
     view: View
     worker_environment: dict[str, str] = field(default_factory=dict)
     explicit_arms: bool = False
-    block_s: float = 0.1
-    max_pairs: int = 400
+    block_s: float = 0.02
+    max_pairs: int = 5000
 
 
 class Engine:
@@ -108,6 +108,7 @@ class Engine:
     def _session(self, plan: SessionPlan) -> None:
         number = self.ledger.sessions
         before = {a.id: self._progress(a.id) for a in plan.arms}
+        starts = {a.id: self.ledger.arm(a.id).started for a in plan.arms}
         self._waiting = [a.id for a in plan.arms]
         self._share = None
         session = self.world.executor.start(self._spec(plan, number))
@@ -117,7 +118,7 @@ class Engine:
             session.kill("interrupted")
             self._take(session.poll(0.2))
             raise
-        self._account(plan, before)
+        self._account(plan, before, starts)
 
     def _spec(self, plan: SessionPlan, number: int) -> SessionSpec:
         folder = self.store.session_dir(number)
@@ -141,7 +142,11 @@ class Engine:
             cache_dir=str(self.store.path / "cache"),
             anatomy=self.ledger.anatomy,
             measure_phases=self.ledger.phases is None,
-            environment=self.world.worker_environment,
+            environment={
+                **self.world.worker_environment,
+                "TORCHINDUCTOR_CACHE_DIR": str(self.store.path / "cache" / "shared"),
+                "TRITON_CACHE_DIR": str(self.store.path / "cache" / "shared" / "triton"),
+            },
         )
 
     def _most_pairs(self, plan: SessionPlan, confirming: bool) -> int:
@@ -184,7 +189,8 @@ class Engine:
         current = self.ledger.current
         if current is not None and (self._share is None or self._share.arm != current):
             behind = self._waiting.index(current) if current in self._waiting else 0
-            self._share = share_of(current, len(self._waiting) - behind - 1, self._now(), self.limits)
+            spent_s, waiting = self.ledger.arm(current).spent_s, len(self._waiting) - behind - 1
+            self._share = share_of(current, waiting, spent_s, self._now(), self.limits)
         if current == VERIFY.id and not self._verifying():
             session.send(Control("stop"))
             return
@@ -220,7 +226,7 @@ class Engine:
         record = self.ledger.arm(arm)
         return len(record.pairs()) + len(record.ready) * 1000
 
-    def _account(self, plan: SessionPlan, before: dict[str, int]) -> None:
+    def _account(self, plan: SessionPlan, before: dict[str, int], starts: dict[str, int]) -> None:
         """Attribute how the session ended; count the arms that got nowhere."""
         ended, gone = self._last_ending(), self.ledger.exits[-1] if self.ledger.exits else None
         crashed_arm = self._blame(ended, gone)
@@ -229,9 +235,10 @@ class Engine:
         if plan.arms and plan.arms[0].id == VERIFY.id:
             self._idle[VERIFY.id] = 1
             self._clear_the_compiler(ended)
-        for arm in plan.arms:
-            if arm.id != crashed_arm and self._progress(arm.id) == before[arm.id]:
-                self._idle[arm.id] = self._idle.get(arm.id, 0) + 1
+        for arm, progress in before.items():
+            tried = self.ledger.arm(arm).started > starts[arm]
+            if tried and arm != crashed_arm and self._progress(arm) == progress:
+                self._idle[arm] = self._idle.get(arm, 0) + 1
         self._complete_short_arms()
 
     def _last_ending(self) -> ScriptEnded | None:

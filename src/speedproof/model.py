@@ -68,7 +68,7 @@ class Schedule:
     """
 
     seed: int = 0
-    block_s: float = 0.1
+    block_s: float = 0.02
     max_pairs: int = 60
     pairs_done: dict[str, int] = field(default_factory=dict)
     steady_steps: int = 2

@@ -38,8 +38,7 @@ class ArmRecord:
 
     id: str
     started: int = 0
-    started_at_s: float = 0.0
-    cold_started: bool = False
+    spent_s: float = 0.0
     ready: list[tuple[bool, ArmReady]] = field(default_factory=list)
     blocks: dict[int, dict[str, Block]] = field(default_factory=dict)
     peaks: dict[str, int] = field(default_factory=dict)
@@ -107,6 +106,8 @@ class Ledger:
     session_has_steps: bool = False
 
     def add(self, event: Event) -> None:
+        if self.current is not None:
+            self.arm(self.current).spent_s += max(0.0, event.at_s - self.last_event_s)
         self.last_event_s = max(self.last_event_s, event.at_s)
         match event:
             case SessionStarted():
@@ -163,7 +164,6 @@ class Ledger:
         self._steps(event.step)
         record = self.arm(event.arm)
         record.started += 1
-        record.started_at_s = event.at_s
         self.current, self.current_cold, self.ready = event.arm, event.cold, False
 
     def _closed(self, event: ArmClosed) -> None:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 AA_SHARE = 0.12  # of the budget, for the noise floor
 AA_GOOD = 0.01  # half-width of the A/A interval that needs no more pairs
-GOOD_WIDTH = 0.015  # half-width that makes a decided ratio good enough to report
-CLEAR_WIDTH = 0.03  # ... when the bar is far outside the interval
+GOOD_WIDTH = 0.02  # half-width that makes a decided ratio good enough to report
+CLEAR_WIDTH = 0.04  # ... when the bar is far outside the interval
 FEWEST_PAIRS = 6
 STARTUP_SHARE = 0.4  # of the budget, to see the first steps
 SILENCE_S = 90.0  # without any sign of life while steps should run

@@ -29,7 +29,8 @@ def next_session(
     if limits.end_s - now_s < policy.FEWEST_LEFT_S or ledger.anatomy is None:
         return None
     assert arms is not None
-    open_arms = tuple(a for a in (AA, *arms) if _wants_more(ledger.arm(a.id), idle, limits))
+    noise = (AA,) if _noise_unknown(ledger.arm(AA.id), limits) else ()
+    open_arms = (*noise, *(a for a in arms if _wants_more(ledger.arm(a.id), idle, limits)))
     if open_arms:
         return SessionPlan(open_arms, False, "the session ended before its arms were done")
     if unproven_crash(ledger) and idle.get(VERIFY.id, 0) == 0:
@@ -38,6 +39,12 @@ def next_session(
     if best is not None and idle.get("confirm", 0) == 0:
         return SessionPlan((best,), False, "confirm the best in a fresh process, with a warm cache")
     return None
+
+
+def _noise_unknown(record: ArmRecord, limits: Limits) -> bool:
+    """The noise floor comes first, but never at the cost of the variants."""
+    spent = record.spent_s >= limits.budget_s * policy.AA_SHARE
+    return record.open and not spent and len(record.pairs()) < 2 * policy.FEWEST_PAIRS
 
 
 def _wants_more(record: ArmRecord, idle: dict[str, int], limits: Limits) -> bool:

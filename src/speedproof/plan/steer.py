@@ -34,11 +34,14 @@ class Share:
     compile_end_s: float
 
 
-def share_of(arm: str, waiting: int, now_s: float, limits: Limits) -> Share:
-    """Divide what is left evenly among this arm and those behind it; the A/A run gets a fixed part."""
+def share_of(arm: str, waiting: int, spent_s: float, now_s: float, limits: Limits) -> Share:
+    """Divide what is left evenly among this arm and those behind it; the A/A run gets a fixed part.
+
+    ``spent_s``: what the arm has had in earlier sessions.
+    """
     left = max(0.0, limits.end_s - now_s)
     if arm == "aa":
-        part = min(left, limits.budget_s * policy.AA_SHARE)
+        part = min(left, limits.budget_s * policy.AA_SHARE - spent_s)
         return Share(arm, now_s + part, now_s + part)
     part = left / (1 + max(0, waiting))
     return Share(arm, now_s + part, now_s + 0.85 * part)

@@ -23,7 +23,7 @@ class Worker:
     def __init__(self, spec: SessionSpec, spec_path: str, is_child: bool) -> None:
         self.spec, self.spec_path, self.is_child = spec, spec_path, is_child
         self.channel = Channel(spec.events_path, spec.control_path)
-        self.keeper = Keeper(self.channel, spec.scratch_dir)
+        self.keeper = Keeper(self.channel, spec.scratch_dir, spec.cache_dir)
         self.session: Any = None
         self.discovery: Any = None
 
@@ -87,6 +87,8 @@ class Worker:
             if anatomy is not None:
                 self.discovery.say_partial(anatomy)
                 steps = max(steps, self.discovery.steps_on_tape(anatomy))
+        if self.session is not None:
+            self.session.say_unfinished_warm_up()
         self.channel.say(
             ScriptEnded(
                 at_s=time.time(),

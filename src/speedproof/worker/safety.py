@@ -27,11 +27,11 @@ _WRITES = os.O_WRONLY | os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC
 class Keeper:
     """Notes what the script writes, and keeps what it writes over."""
 
-    def __init__(self, channel: Channel, scratch_dir: str) -> None:
+    def __init__(self, channel: Channel, scratch_dir: str, cache_dir: str) -> None:
         self._channel = channel
         self._kept_dir = os.path.join(scratch_dir, "kept")
         self._manifest = os.path.join(scratch_dir, "kept.jsonl")
-        self._ours = os.path.realpath(os.path.dirname(scratch_dir)) + os.sep
+        self._ours = tuple(os.path.realpath(p) + os.sep for p in (os.path.dirname(scratch_dir), cache_dir))
         self._temporary = os.path.realpath(tempfile.gettempdir()) + os.sep
         self._since = time.time()
         self._seen: set[str] = set()
@@ -71,7 +71,7 @@ class Keeper:
 
     def _keep(self, path: Any, how: Any) -> None:
         real = os.path.realpath(os.fsdecode(path))
-        if real in self._seen or real.startswith((self._ours, "/dev/", "/proc/", "/sys/")):
+        if real in self._seen or real.startswith((*self._ours, "/dev/", "/proc/", "/sys/")):
             return
         if "__pycache__" in real or len(self._seen) > 10_000:
             return

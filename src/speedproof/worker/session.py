@@ -14,7 +14,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Generator, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from ..model import (
@@ -26,6 +26,7 @@ from ..model import (
     ArmReady,
     ArmStarted,
     Block,
+    CompileLog,
     Memory,
     PhasesMeasured,
     SessionDone,
@@ -43,6 +44,7 @@ from .watch import Watch
 MEMORY_PAIRS = 3  # resetting the peak costs a system call: do it for the first pairs only
 SHORTEST_CHECK_NS = 20_000_000  # how often the control file is looked at, at most
 RESERVED_STEPS = 3
+QUEUE_STEPS, QUEUE_BLOCK_S = 8, 0.25  # the least a block has on an accelerator
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,25 @@ class Step:
 Steps = Generator[None, Step, None]
 
 
+@dataclass
+class WarmUp:
+    """An arm on its way to the steady state."""
+
+    arm: str
+    busy_before_ns: int
+    recorder: CompileRecorder = field(default_factory=CompileRecorder)
+    steps: int = 0
+    spent_ns: int = 0
+    calls: int = 0
+    quiet: int = 0
+
+    def count(self, step: Step) -> None:
+        self.steps += 1
+        self.spent_ns += step.ns
+        self.calls += step.calls
+        self.quiet = 0 if step.compiles or not step.calls else self.quiet + 1
+
+
 class Session:
     """Runs the queue of arms on the live loop of this process."""
 
@@ -83,6 +104,7 @@ class Session:
         self._queue: deque[Arm] = deque(spec.arms)
         self._compiles_before = 0
         self._data_share = 0.0
+        self._warm: WarmUp | None = None
         self._prefetched = 0
 
     @property
@@ -219,37 +241,46 @@ class Session:
 
     def _warm_up(self, arm: Arm) -> Generator[None, Step, bool]:
         """Run the arm until nothing compiles any more; whether it is fit to be timed."""
-        recorder = CompileRecorder()
-        recorder.start()
-        busy_before = self._clock.busy_ns
+        warm = self._warm = WarmUp(arm.id, self._clock.busy_ns)
+        warm.recorder.start()
         self.board.on = True
-        steps, spent, calls, quiet = 0, 0, 0, 0
-        while quiet < self.spec.schedule.steady_steps and steps < self.spec.schedule.warmup_steps:
+        most = self.spec.schedule.warmup_steps
+        while warm.quiet < self.spec.schedule.steady_steps and warm.steps < most:
             step = yield
             if self._failed(arm):
-                recorder.pause()
+                warm.recorder.pause()
+                self._warm = None
                 return False
-            steps, spent, calls = steps + 1, spent + step.ns, calls + step.calls
-            quiet = 0 if step.compiles or not step.calls else quiet + 1
+            warm.count(step)
         self.board.on = False
-        recorder.pause()
-        log = recorder.log()
+        log = self._say_ready(warm)
+        if log.graphs == 0:
+            self._close(arm, "unsupported", _why_nothing(warm.calls, log.breaks, log.frames))
+            return False
+        return True
+
+    def _say_ready(self, warm: WarmUp) -> CompileLog:
+        self._warm = None
+        warm.recorder.pause()
+        log = warm.recorder.log()
         self.channel.say(
             ArmReady(
                 at_s=time.time(),
-                arm=arm.id,
-                warmup_steps=steps,
-                warmup_ns=spent,
-                compiling_ns=self._clock.busy_ns - busy_before,
-                tracing_ns=recorder.tracing_ns(),
-                settled=quiet > 0,
+                arm=warm.arm,
+                warmup_steps=warm.steps,
+                warmup_ns=warm.spent_ns,
+                compiling_ns=self._clock.busy_ns - warm.busy_before_ns,
+                tracing_ns=warm.recorder.tracing_ns(),
+                settled=warm.quiet > 0,
                 log=log,
             )
         )
-        if log.graphs == 0:
-            self._close(arm, "unsupported", _why_nothing(calls, log.breaks, log.frames))
-            return False
-        return True
+        return log
+
+    def say_unfinished_warm_up(self) -> None:
+        """The script ends while an arm warms up: what the cold compile has cost so far is still known."""
+        if self._warm is not None and self._warm.steps:
+            self._say_ready(self._warm)
 
     # --- timing ----------------------------------------------------------------------------------------
 
@@ -324,6 +355,8 @@ class Session:
         schedule = self.spec.schedule
         typical = statistics.median(self._recent) / 1e9
         wished = max(1, round(schedule.block_s / typical))
+        if self.device.asynchronous:  # the queue drains at each edge: make that rare
+            wished = max(QUEUE_STEPS, round(QUEUE_BLOCK_S / typical))
         if schedule.script_steps is None:
             return wished
         left = schedule.script_steps - self.steps - RESERVED_STEPS
