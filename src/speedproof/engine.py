@@ -210,7 +210,7 @@ class Engine:
         self._take(session.poll(0.5))
         if arm is None or not self.ledger.arm(arm).open:
             return
-        if word.outcome == "completed" and self.ledger.arm(arm).pairs():
+        if word.outcome != "crashed" and len(self.ledger.arm(arm).pairs()) >= policy.FEWEST_PAIRS:
             self._void(ArmVoided(self.world.clock(), arm, "completed", word.why))
         elif arm not in ("aa", VERIFY.id):
             outcome: Outcome = "crashed" if word.outcome == "crashed" else "timed_out"

@@ -529,11 +529,14 @@ class Claim:
 
 @dataclass(frozen=True)
 class Verdict:
+    """``reasons`` are slugs for machines, ``why`` says the same to people."""
+
     kind: VerdictKind
     summary: str
     best: str | None
     reasons: tuple[str, ...]
     advice: tuple[str, ...]
+    why: str = ""  # the reasons in plain words and numbers
 
 
 @dataclass(frozen=True)

@@ -104,6 +104,9 @@ class Ledger:
     script_steps: int | None = None
     eager_reach: int = 0  # the furthest step that any session reached with nothing compiled
     session_has_steps: bool = False
+    startup_s: float = 0.0  # from the start of the last session to its first arm
+    _session_began_s: float = 0.0
+    _session_arms: int = 0
 
     def add(self, event: Event) -> None:
         if self.current is not None:
@@ -112,6 +115,7 @@ class Ledger:
         match event:
             case SessionStarted():
                 self.sessions += 1
+                self._session_began_s, self._session_arms = event.at_s, 0
                 self.current, self.ready, self.session_steps, self.session_has_steps = None, False, 0, False
             case TorchLoaded():
                 self.facts = event.facts
@@ -162,6 +166,9 @@ class Ledger:
 
     def _started(self, event: ArmStarted) -> None:
         self._steps(event.step)
+        if not self._session_arms:
+            self.startup_s = event.at_s - self._session_began_s
+        self._session_arms += 1
         record = self.arm(event.arm)
         record.started += 1
         self.current, self.current_cold, self.ready = event.arm, event.cold, False

@@ -94,8 +94,8 @@ def compile_cost(record: ArmRecord, base_ns: float | None) -> CompileCost:
 
 
 def break_even(cost_s: float | None, base_ns: float | None, ratio: Ratio | None) -> int | None:
-    """Steps after which the compile cost is earned back; ``None`` where it never is, or is not known."""
-    if cost_s is None or base_ns is None or ratio is None or ratio.ratio <= 1.0:
+    """Steps after which the compile cost is earned back; ``None`` where no gain is proven, or the cost not known."""
+    if cost_s is None or base_ns is None or ratio is None or (ratio.low or 0.0) <= 1.0:
         return None
     gain_ns = base_ns * (1 - 1 / ratio.ratio)
     return int(cost_s * 1e9 / gain_ns) + 1

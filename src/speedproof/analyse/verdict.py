@@ -11,6 +11,7 @@ from ..model import Baseline, Ceiling, Noise, Ratio, ScriptEnded, Variant, Verdi
 # beyond the end that was seen is left to the user; farther than that, the run that was shown does not pay.
 SHORT_RUN_FACTOR = 10
 WAITING_SHARE = 0.5
+TINY_STEP_MS = 2.0
 NOTHING = ("unsupported",)
 BROKEN = ("crashed", "out_of_memory")
 
@@ -61,7 +62,7 @@ def judge(case: Case) -> Verdict:
 def failed(ending: ScriptEnded | None, message: str, next_step: str) -> Verdict:
     """The script does not work without speedproof either."""
     what = message if ending is None or not ending.error else f"{ending.error}: {_first_line(ending.message)}"
-    return Verdict("failed", f"the script itself fails: {what}", None, ("script_fails",), (next_step,))
+    return Verdict("failed", what, None, ("script_fails",), (next_step,))
 
 
 def _ratio(variant: Variant) -> Ratio:
@@ -80,6 +81,29 @@ def _decided_no(variant: Variant, case: Case) -> bool:
 
 def _name(variant: Variant) -> str:
     return "the script's own torch.compile" if variant.id == "as_written" else variant.label
+
+
+def _step_ms(case: Case) -> float:
+    return case.baseline.step_ms.mean if case.baseline.step_ms is not None else 0.0
+
+
+def _times(best: Variant, case: Case) -> str:
+    """The figures behind a ratio: both step times, what compiling cost, what was captured."""
+    eager = _step_ms(case)
+    parts = [f"a step takes {eager:.3g} ms in eager and {eager / _ratio(best).ratio:.3g} ms compiled"]
+    if best.compile_s.cold is not None:
+        warm = f" ({best.compile_s.warm:.0f} s with a warm cache)" if best.compile_s.warm is not None else ""
+        parts.append(f"compiling takes {best.compile_s.cold:.0f} s{warm}")
+    if best.graph_breaks:
+        parts.append(f"{best.graph_breaks} graph breaks")
+    if best.recompiles:
+        parts.append(f"{best.recompiles} recompiles")
+    return ", ".join(parts)
+
+
+def _noise(case: Case) -> str:
+    effect = case.noise.smallest_effect
+    return f"eager against eager differs by up to {100 * effect:.0f}% here" if effect is not None else "noise not known"
 
 
 def _interval(ratio: Ratio) -> str:
@@ -109,7 +133,7 @@ def _winner(best: Variant, case: Case) -> Verdict:
         advice.append(_how_to(best))
     if cold is not None and planned is not None and cold > planned:
         advice.append(f"this run ends after {planned:,} steps: only longer ones earn the compile time back (--steps)")
-    return Verdict("worth_it", f"worth it: {gain}{pays}", best.id, tuple(reasons), tuple(advice))
+    return Verdict("worth_it", f"{gain}{pays}", best.id, tuple(reasons), tuple(advice), _times(best, case))
 
 
 def _how_to(best: Variant) -> str:
@@ -121,13 +145,13 @@ def _how_to(best: Variant) -> str:
 def _too_short(best: Variant, cold: int, planned: int, known: bool) -> Verdict:
     whose = "planned" if known else "the script has"
     text = (
-        f"not worth it in a run of {planned:,} steps: {_name(best)} makes a step {_interval(_ratio(best))}, "
+        f"in a run of {planned:,} steps: {_name(best)} makes a step {_interval(_ratio(best))}, "
         f"but earns its compile time back after {cold:,} steps only"
     )
     advice = [f"{whose} {planned:,} steps: for a longer job, say how long with --steps N"]
     if best.compile_s.warm is not None:
         advice.append(f"keep the compile cache between runs: a warm start costs {best.compile_s.warm:.0f} s")
-    return Verdict("not_worth_it", text, best.id, ("too_few_steps",), tuple(advice))
+    return Verdict("not_worth_it", text, best.id, ("too_few_steps",), tuple(advice), _times(best, case))
 
 
 # --- not worth it ----------------------------------------------------------------------------------------------------
@@ -137,7 +161,7 @@ def _limited(case: Case) -> Verdict:
     most = case.ceiling.max_speedup or 1.0
     reason, advice = _elsewhere(case)
     text = f"stay in eager: compile could gain {100 * (most - 1):.0f}% at most, since {case.ceiling.why}"
-    return Verdict("not_worth_it", text, None, (reason,), advice)
+    return Verdict("not_worth_it", text, None, (reason,), advice, case.ceiling.why)
 
 
 def _elsewhere(case: Case) -> tuple[str, tuple[str, ...]]:
@@ -171,7 +195,10 @@ def _no_gain(measured: Sequence[Variant], case: Case) -> Verdict:
     else:
         advice.append(f"leave torch.compile out: a gain under {100 * case.threshold:.0f}% does not carry its costs")
     reasons += _broken_reasons(case)
-    return Verdict("not_worth_it", f"stay in eager: {what}", None, tuple(reasons), tuple(advice))
+    why = _times(best, case)
+    if slower and _step_ms(case) < TINY_STEP_MS:
+        why += "; steps this short are mostly Python: guards and dispatch of the compiled call outweigh its kernels"
+    return Verdict("not_worth_it", f"stay in eager: {what}", None, tuple(reasons), tuple(advice), why)
 
 
 def _broken_reasons(case: Case) -> list[str]:
@@ -190,15 +217,10 @@ def _nothing_runs(case: Case) -> Verdict:
         why = case.variants[0].why
         return Verdict("not_worth_it", f"stay in eager: {why}", None, ("nothing_to_compile",), ("nothing to change",))
     first = tried[0]
-    return Verdict(
-        "not_worth_it",
-        f"stay in eager: {_name(first)} {'gave' if first.outcome in NOTHING else 'fails:'} {_first_line(first.why)}"
-        if first.outcome in BROKEN
-        else f"stay in eager: {_first_line(first.why)}",
-        None,
-        tuple(_broken_reasons(case)),
-        ("the variants above name the line; once it is changed, measure again",),
-    )
+    said = _first_line(first.why)
+    text = f"stay in eager: {said}" if first.outcome in NOTHING else f"stay in eager: {_name(first)} fails: {said}"
+    advice = ("change what stands in the way there, then measure again",)
+    return Verdict("not_worth_it", text, None, tuple(_broken_reasons(case)), advice, said)
 
 
 # --- not decided -----------------------------------------------------------------------------------------------------
@@ -206,8 +228,9 @@ def _nothing_runs(case: Case) -> Verdict:
 
 def _undecided(best: Variant, case: Case) -> Verdict:
     ratio = _ratio(best)
-    text = f"not decided: {_name(best)} runs at {_interval(ratio)}, the bar is {case.bar:.2f}x"
-    return Verdict("inconclusive", text, None, ("noise",), (_more_time(ratio, case),))
+    text = f"{_name(best)} runs at {_interval(ratio)}, the bar is {case.bar:.2f}x"
+    why = f"{_times(best, case)}; {_noise(case)}"
+    return Verdict("inconclusive", text, None, ("noise",), (_more_time(ratio, case),), why)
 
 
 def _more_time(ratio: Ratio, case: Case) -> str:
@@ -230,10 +253,10 @@ def _unfinished(unfinished: Sequence[Variant], measured: Sequence[Variant], case
         text = "no variant could be tried in this budget"
         return Verdict("inconclusive", text, None, ("no_time",), ("raise --budget",))
     first = unfinished[0]
-    text = f"not decided: {_name(first)} got no result: {_first_line(first.why)}"
+    text = f"{_name(first)} got no result: {_first_line(first.why)}"
     short = "script_too_short" if "script ends" in first.why else "no_time"
     hint = "give a longer script or more epochs" if short == "script_too_short" else "raise --budget"
-    return Verdict("inconclusive", text, None, (short,), (hint,))
+    return Verdict("inconclusive", text, None, (short,), (hint,), _first_line(first.why))
 
 
 def _first_line(text: str) -> str:

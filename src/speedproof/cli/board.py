@@ -137,7 +137,7 @@ def line_of(event: Event, ledger: Ledger) -> str | None:
             shares = {k: v / max(1, event.total_ns) for k, v in event.phases_ns.items()}
             return "a step is " + ", ".join(f"{100 * v:.0f}% {k}" for k, v in shares.items() if v >= 0.005)
         case ArmStarted():
-            return f"{event.arm}: {'timing' if event.arm == 'aa' else 'compiling'}"
+            return f"{event.arm}: {'timing' if event.arm in ('aa', 'verify') else 'compiling'}"
         case ArmReady():
             log = event.log
             breaks = f"{log.graphs} graphs, {len(log.breaks)} breaks, {len(log.recompiles)} recompiles"

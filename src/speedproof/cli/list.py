@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..errors import SpeedproofError
+from ..report.words import verdict_words
 from ..store import list_runs, load_meta
 from .report import result_of
 
@@ -30,7 +31,7 @@ def _line(run: Path) -> str:
         meta, result = load_meta(run), result_of(run)
     except SpeedproofError as error:
         return f"{run}  {error.message}"
-    return f"{run}  {meta.started[:16]}  {' '.join(meta.command.words())}\n    {result.verdict.summary}"
+    return f"{run}  {meta.started[:16]}  {' '.join(meta.command.words())}\n    {verdict_words(result.verdict)}"
 
 
 def _json_line(run: Path) -> str:

@@ -141,13 +141,14 @@ def _view(options: Options) -> Board | Lines | Silence:
 
 def _publish(result: Result, options: Options, store: RunStore) -> None:
     from ..report import render
+    from ..report.words import verdict_words
 
     if options.json is not None:
         Path(options.json).write_text(render(result, "json"))
     if options.html is not None:
         Path(options.html).write_text(render(result, "html", threshold=options.threshold))
     if options.quiet:
-        print(result.verdict.summary)
+        print(verdict_words(result.verdict))
         return
     from ..report import terminal
 

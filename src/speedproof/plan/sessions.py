@@ -26,7 +26,7 @@ def next_session(
     """``arms``: those that apply, ``None`` while the anatomy is unknown. ``idle``: sessions without progress."""
     if ledger.sessions == 0:
         return SessionPlan((AA,), True, "look at the loop, then try")
-    if limits.end_s - now_s < policy.FEWEST_LEFT_S or ledger.anatomy is None:
+    if limits.end_s - now_s < policy.FEWEST_LEFT_S + ledger.startup_s or ledger.anatomy is None:
         return None
     assert arms is not None
     noise = (AA,) if _noise_unknown(ledger.arm(AA.id), limits) else ()

@@ -115,7 +115,8 @@ def _variants(result: Result) -> Iterator[Line]:
     if not result.variants:
         yield (("no variant was tried", "bold"),)
         return
-    shown = result.variants[:VARIANTS_SHOWN]
+    tried = tuple(v for v in result.variants if v.outcome != "skipped")
+    shown = tried[:VARIANTS_SHOWN]
     rows = [_row(variant) for variant in shown]
     widths = [max(len(row[i]) for row in [HEADER, *rows]) for i in range(len(HEADER))]
     yield ((_aligned("  ", HEADER, widths), "bold"),)
@@ -126,9 +127,20 @@ def _variants(result: Result) -> Iterator[Line]:
             yield ((f"    {words.short(variant.why, WIDTH)}", "dim"),)
         if variant.numerics.status == "fail" and variant.numerics.worst:
             yield ((f"    numbers differ: {words.short(variant.numerics.worst, WIDTH)}", "red"),)
-    if len(result.variants) > len(shown):
-        yield ((f"  and {len(result.variants) - len(shown)} more", "dim"),)
+    if len(tried) > len(shown):
+        yield ((f"  and {len(tried) - len(shown)} more", "dim"),)
+    yield from _skipped(result)
     yield (("  G/B/R: graphs / graph breaks / recompiles; pays after: steps", "dim"),)
+
+
+def _skipped(result: Result) -> Iterator[Line]:
+    """One line a reason: three modes that cannot differ on a CPU are one fact."""
+    by_reason: dict[str, list[str]] = {}
+    for variant in result.variants:
+        if variant.outcome == "skipped":
+            by_reason.setdefault(variant.why, []).append(variant.id)
+    for why, names in by_reason.items():
+        yield ((words.short(f"  not tried: {', '.join(names)}: {why}", 2 * WIDTH), "dim"),)
 
 
 def _row(variant: Variant) -> tuple[str, ...]:

@@ -246,8 +246,10 @@ def verdict_words(verdict: Verdict) -> str:
 
 
 def whys(result: Result) -> tuple[str, ...]:
-    """The reasons of the verdict; where the script itself failed, its error as well."""
+    """The reasons of the verdict, with their figures; where the script itself failed, its error as well."""
     found = [slug_words(reason) for reason in result.verdict.reasons]
+    if result.verdict.why:
+        found.append(clean(result.verdict.why))
     failure = result.failure
     if failure is not None and failure.error:
         spot = f" ({place(failure.where)})" if failure.where else ""

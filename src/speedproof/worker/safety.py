@@ -21,6 +21,7 @@ from .channel import Channel
 
 LARGEST_COPY_BYTES = 2 << 30
 _WATCHED = frozenset({"open", "os.remove", "os.rename", "os.truncate", "shutil.rmtree", "os.rmdir"})
+_CACHES = ("__pycache__", "/torchinductor_", "/.triton/")
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC
 
 
@@ -73,7 +74,7 @@ class Keeper:
         real = os.path.realpath(os.fsdecode(path))
         if real in self._seen or real.startswith((*self._ours, "/dev/", "/proc/", "/sys/")):
             return
-        if "__pycache__" in real or len(self._seen) > 10_000:
+        if any(part in real for part in _CACHES) or len(self._seen) > 10_000 or os.path.isdir(real):
             return
         self._seen.add(real)
         kept = self._copy(real) if os.path.isfile(real) and os.stat(real).st_ctime < self._since else None
