@@ -8,6 +8,7 @@ once, however many tests look at what it returned.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -37,7 +38,7 @@ def outcomes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         if name is not None:
             wanted[name] = item.module.SCENARIOS[name]  # type: ignore[attr-defined]
     pool = ThreadPoolExecutor(AT_A_TIME)
-    folders = {name: tmp_path_factory.mktemp(name.replace(" ", "_")) for name in wanted}
+    folders = {name: tmp_path_factory.mktemp(re.sub(r"\W+", "_", name)) for name in wanted}
     running: dict[str, Future[Any]] = {name: pool.submit(wanted[name], folders[name]) for name in wanted}
     yield lambda name: running[name].result(SHORTEST_LIMIT_S)
     pool.shutdown(cancel_futures=True)

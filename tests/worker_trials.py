@@ -88,7 +88,7 @@ def plain(cwd: Path, *words: str) -> Told:
 
 
 def process(words: list[str], cwd: Path, environment: dict[str, str]) -> Told:
-    # a session of its own, since a worker whose trained in a child ends its whole process group
+    # a session of its own, since a worker that trained in a child ends its whole process group
     done = subprocess.run(
         [sys.executable, *words],
         cwd=cwd,

@@ -30,13 +30,13 @@ from .plan import limits as policy
 from .plan.arms import VERIFY, applicable
 from .plan.limits import Limits
 from .plan.sessions import SessionPlan, next_session
-from .plan.steer import Kill, Share, share_of, steer
+from .plan.steer import Kill, Share, enough, share_of, steer
 from .store import RunStore
 
 POLL_S = 0.1
 FIRST_THOUGHT_S = 3.0  # how long a worker with an empty queue waits for us
 
-PlainRun = Callable[[float], tuple["int | None", str]]
+PlainRun = Callable[[float, bool], "int | None"]
 
 
 class View(Protocol):
@@ -54,7 +54,10 @@ class View(Protocol):
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What the engine needs of the world. ``plain_run(timeout_s)`` runs the script without us."""
+    """What the engine needs of the world.
+
+    ``plain_run(timeout_s, terminal)`` runs the script without us; its exit code, ``None`` if it still ran.
+    """
 
     executor: Executor
     clock: Callable[[], float]
@@ -77,6 +80,8 @@ class Engine:
         self._waiting: list[str] = []
         self._share: Share | None = None
         self._idle: dict[str, int] = {}
+        self._started = self._attempts = 0
+        self._session_began_s = 0.0
         self._begun = world.clock()
 
     def run(self) -> Result:
@@ -96,17 +101,24 @@ class Engine:
 
     def _sessions(self) -> Verdict | None:
         while True:
-            plan = next_session(self.ledger, self._arms, self.limits, self._now(), self._idle)
+            plan = next_session(self.ledger, self._arms, self.limits, self._now(), self._idle, self._attempts)
             if plan is None:
                 return None
             self._session(plan)
+            if self.ledger.training_ahead and self.ledger.anatomy is None:
+                self._arms, self._idle, self._attempts = None, {}, 0
+                continue
             if self.ledger.anatomy is None:
-                return self._why_no_anatomy()
+                verdict = self._why_no_anatomy()
+                if verdict is not None or self._attempts:
+                    return verdict
 
     # --- one session -------------------------------------------------------------------------------------------------
 
     def _session(self, plan: SessionPlan) -> None:
-        number = self.ledger.sessions
+        number, self._started = self._started, self._started + 1
+        self._attempts += 1
+        self._session_began_s = self._now()
         before = {a.id: self._progress(a.id) for a in plan.arms}
         starts = {a.id: self.ledger.arm(a.id).started for a in plan.arms}
         self._waiting = [a.id for a in plan.arms]
@@ -135,6 +147,7 @@ class Engine:
                 script_steps=self.ledger.script_steps,
                 patience_s=max(20.0, 0.25 * self.meta.budget_s),
                 linger_s=FIRST_THOUGHT_S if plan.add_later else 0.0,
+                training_ahead=self.ledger.training_ahead,
             ),
             events_path=str(folder / "events.jsonl"),
             control_path=str(folder / "control.jsonl"),
@@ -194,7 +207,8 @@ class Engine:
         if current == VERIFY.id and not self._verifying():
             session.send(Control("stop"))
             return
-        word = steer(self.ledger, self._share if current else None, self.limits, self._now(), silent_s)
+        now_s, share = self._now(), self._share if current else None
+        word = steer(self.ledger, share, self.limits, now_s, now_s - self._session_began_s, silent_s)
         if isinstance(word, Kill):
             self._kill(session, word)
         elif word is not None:
@@ -236,9 +250,11 @@ class Engine:
             self._idle[VERIFY.id] = 1
             self._clear_the_compiler(ended)
         for arm, progress in before.items():
-            tried = self.ledger.arm(arm).started > starts[arm]
-            if tried and arm != crashed_arm and self._progress(arm) == progress:
+            record = self.ledger.arm(arm)
+            if record.started > starts[arm] and arm != crashed_arm and self._progress(arm) == progress:
                 self._idle[arm] = self._idle.get(arm, 0) + 1
+            if record.open and enough(record.ratio(), arm, self.limits):
+                self._void(ArmVoided(self.world.clock(), arm, "completed", ""))
         self._complete_short_arms()
 
     def _last_ending(self) -> ScriptEnded | None:
@@ -308,9 +324,14 @@ class Engine:
         if not died:
             return None
         self.world.view.say("the script fails; running it once without speedproof to see whose fault that is")
-        limit_s = max(20.0, 3 * self._now() + 10.0)
-        code, _tail = self.world.plain_run(limit_s)
+        limit_s = 5.0 + 2 * self._now()
+        executor = self.world.executor
+        code = self.world.plain_run(limit_s, executor.terminal)
         if code is not None and code != 0:
+            if not executor.terminal and self.world.plain_run(limit_s, True) in (None, 0):
+                self.world.view.say("the script needs a terminal: starting it in one")
+                executor.terminal, self.ledger, self._attempts = True, Ledger(), 0
+                return None
             return failed(ended, f"exit status {code}", "run it without speedproof and mend it first")
         message = ended.error + ": " + ended.message if ended is not None else f"exit status {gone.code}"
         return Verdict(

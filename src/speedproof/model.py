@@ -64,7 +64,8 @@ class Schedule:
     ``block_s`` is the wished length of a block; ``max_pairs`` ends an arm when no driver does it earlier;
     ``pairs_done`` are the pairs each arm has from earlier sessions; ``steady_steps`` are the steps in a row
     without a compile that end a warm-up, ``warmup_steps`` the most it may take; ``script_steps`` is the length of
-    the script where an earlier session saw its end; ``linger_s`` is how long an empty queue waits for the driver.
+    the script where an earlier session saw its end; ``linger_s`` is how long an empty queue waits for the driver;
+    ``training_ahead``: an earlier session took what comes before the training for the loop.
     """
 
     seed: int = 0
@@ -77,6 +78,7 @@ class Schedule:
     phase_s: float = 3.0
     script_steps: int | None = None
     patience_s: float = 60.0
+    training_ahead: bool = False
     linger_s: float = 0.0
 
 
@@ -235,6 +237,13 @@ class TorchLoaded:
 class AnatomyFound:
     at_s: float
     anatomy: Anatomy
+
+
+@dataclass(frozen=True)
+class TrainingFound:
+    """What was measured as inference was only the prelude: the script trains after all. All is to begin anew."""
+
+    at_s: float
 
 
 @dataclass(frozen=True)
@@ -409,6 +418,7 @@ Event = Union[
     SessionStarted,
     TorchLoaded,
     AnatomyFound,
+    TrainingFound,
     PhasesMeasured,
     StepsSeen,
     ArmStarted,

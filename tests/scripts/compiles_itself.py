@@ -1,4 +1,4 @@
-"""A script that already asks for torch.compile. Argument: how (call, method, function, decorated, step)."""
+"""A script that already asks for torch.compile. Argument: how (call, method, decorated, step)."""
 
 import sys
 
@@ -33,8 +33,6 @@ if how == "call":
     compiled = torch.compile(model, backend="eager")
 elif how == "method":
     model.compile(backend="eager")
-elif how == "function":
-    loss_of = torch.compile(loss_of, backend="eager")
 elif how == "decorated":
     loss_of = decorated_loss
 

@@ -1,4 +1,6 @@
-"""Fifty evaluation batches before the first step, and ten more after every fifth one."""
+"""Fifty evaluation batches before the first step, and ten more between steps. Argument: how many steps lie between."""
+
+import sys
 
 import torch
 from torch import nn
@@ -15,11 +17,12 @@ def evaluate(batches):
     model.train()
 
 
+every = int(sys.argv[1])
 evaluate(50)
 for step in range(4000):
     loss = model(torch.randn(8, 16)).square().mean()
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-    if step % 5 == 4:
+    if step % every == every - 1:
         evaluate(10)

@@ -32,8 +32,9 @@ class Net(nn.Module):
 
 net, criterion = Net(), nn.CrossEntropyLoss()
 optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+loader = DataLoader(Samples(), batch_size=16)
 for _ in range(20):
-    for inputs, targets in DataLoader(Samples(), batch_size=16):
+    for inputs, targets in loader:
         optimizer.zero_grad()
         criterion(net(inputs), targets).backward()
         optimizer.step()

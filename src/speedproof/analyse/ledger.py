@@ -28,6 +28,7 @@ from ..model import (
     SessionStarted,
     StepsSeen,
     TorchLoaded,
+    TrainingFound,
 )
 from .statistics import Pair, ratio_of_means
 
@@ -104,6 +105,7 @@ class Ledger:
     script_steps: int | None = None
     eager_reach: int = 0  # the furthest step that any session reached with nothing compiled
     session_has_steps: bool = False
+    training_ahead: bool = False
     startup_s: float = 0.0  # from the start of the last session to its first arm
     _session_began_s: float = 0.0
     _session_arms: int = 0
@@ -122,6 +124,8 @@ class Ledger:
             case AnatomyFound():
                 self.anatomy = event.anatomy
                 self.session_has_steps = True
+            case TrainingFound():
+                self._begin_anew()
             case PhasesMeasured():
                 self.phases = event
             case StepsSeen():
@@ -163,6 +167,11 @@ class Ledger:
         if steps > self.session_steps:
             self.steps += steps - self.session_steps
             self.session_steps = steps
+
+    def _begin_anew(self) -> None:
+        self.training_ahead = True
+        self.anatomy = self.phases = self.current = None
+        self.arms = {}
 
     def _started(self, event: ArmStarted) -> None:
         self._steps(event.step)

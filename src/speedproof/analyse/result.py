@@ -17,7 +17,7 @@ from ..model import (
     Variant,
 )
 from .ledger import ArmRecord, Ledger
-from .statistics import half_width, mean_of
+from .statistics import FEWEST_PAIRS, half_width, mean_of
 
 COMPILABLE = ("forward", "loss", "backward", "optimizer")
 OPEN_CEILING = 50.0  # a bound above this says nothing
@@ -117,7 +117,9 @@ def _variant(ledger: Ledger, arm: Arm, base_ns: float | None) -> Variant:
     cost = compile_cost(record, base_ns)
     ready = record.cold or (record.ready[0][1] if record.ready else None)
     outcome, why = record.outcome, record.why
-    if outcome is None:
+    if outcome is None and ratio is not None and ratio.pairs >= FEWEST_PAIRS:
+        outcome, why = "completed", "the run ended before it was known more precisely"
+    elif outcome is None:
         outcome, why = "cancelled", "the run ended before this variant was measured"
     if outcome == "completed" and ratio is None:
         outcome, why = "cancelled", why or "the script ends before a single pair of blocks could be timed"

@@ -122,7 +122,7 @@ def _winner(best: Variant, case: Case) -> Verdict:
         planned, known = case.seen_steps, False
     limit = None if planned is None else planned if known else planned * SHORT_RUN_FACTOR
     if cold is not None and limit is not None and cold > limit:
-        return _too_short(best, cold, planned or 0, known)
+        return _too_short(best, cold, planned or 0, known, case)
     gain = f"{_name(best)} makes a step {_interval(_ratio(best))}"
     pays = f"; it pays from step {cold:,} on" if cold is not None else ""
     reasons = ["faster"]
@@ -142,7 +142,7 @@ def _how_to(best: Variant) -> str:
     return f"call model.compile({', '.join(words)}) once the model is on its device; the loop stays as it is"
 
 
-def _too_short(best: Variant, cold: int, planned: int, known: bool) -> Verdict:
+def _too_short(best: Variant, cold: int, planned: int, known: bool, case: Case) -> Verdict:
     whose = "planned" if known else "the script has"
     text = (
         f"in a run of {planned:,} steps: {_name(best)} makes a step {_interval(_ratio(best))}, "

@@ -19,6 +19,7 @@ from ..model import (
     ScriptEnded,
     SessionStarted,
     TorchLoaded,
+    TrainingFound,
 )
 
 EVERY_S = 20.0  # between two signs of life in plain lines
@@ -51,9 +52,17 @@ class Lines(Silence):
     def __init__(self, budget_s: float) -> None:
         self._budget_s = budget_s
         self._last_s = 0.0
+        self._anatomies: set[str] = set()
 
     def event(self, event: Event, ledger: Ledger, now_s: float) -> None:
-        text = line_of(event, ledger)
+        text = line_of(event)
+        if isinstance(event, AnatomyFound):
+            text = anatomy_line(event)
+            if text in self._anatomies:  # a later session of the same run finds the same loop
+                return
+            self._anatomies.add(text)
+        elif isinstance(event, ArmClosed | ArmVoided):
+            text = closing_line(event, ledger)
         if text is not None:
             self._last_s = now_s
             self.say(f"{clock(now_s)}  {text}")
@@ -124,15 +133,15 @@ def state_of(ledger: Ledger) -> str:
     return f"{ledger.current}: {ratio.pairs} pairs, {ratio.ratio:.3f}x{bounds}"
 
 
-def line_of(event: Event, ledger: Ledger) -> str | None:
-    """The line for an event worth one."""
+def line_of(event: Event) -> str | None:
+    """The line for an event worth one; those that need the ledger have functions of their own."""
     match event:
         case SessionStarted() if event.session:
             return "the script is started again"
         case TorchLoaded():
             return f"torch {event.facts.get('torch')} on {event.facts.get('device')}"
-        case AnatomyFound():
-            return _anatomy_line(event, ledger)
+        case TrainingFound():
+            return "that was only the prelude: the script trains after all; beginning anew"
         case PhasesMeasured():
             shares = {k: v / max(1, event.total_ns) for k, v in event.phases_ns.items()}
             return "a step is " + ", ".join(f"{100 * v:.0f}% {k}" for k, v in shares.items() if v >= 0.005)
@@ -142,8 +151,6 @@ def line_of(event: Event, ledger: Ledger) -> str | None:
             log = event.log
             breaks = f"{log.graphs} graphs, {len(log.breaks)} breaks, {len(log.recompiles)} recompiles"
             return f"{event.arm}: warm after {event.warmup_ns / 1e9:.1f} s ({breaks})"
-        case ArmClosed() | ArmVoided():
-            return _closing_line(event, ledger)
         case FileTouched() if event.how == "diverted":
             return f"torch.save to {event.path} goes to the scratch folder"
         case ScriptEnded():
@@ -152,15 +159,13 @@ def line_of(event: Event, ledger: Ledger) -> str | None:
     return None
 
 
-def _anatomy_line(event: AnatomyFound, ledger: Ledger) -> str | None:
-    if ledger.sessions > 1:
-        return None
+def anatomy_line(event: AnatomyFound) -> str:
     a = event.anatomy
     networks = ", ".join(f"{r.name} ({r.parameters:,} parameters)" for r in a.roots if r.target) or "no network"
     return f"{a.kind}: {networks}; a step ends at the {a.boundary.label}, about {1000 * a.step_s:.3g} ms"
 
 
-def _closing_line(event: ArmClosed | ArmVoided, ledger: Ledger) -> str | None:
+def closing_line(event: ArmClosed | ArmVoided, ledger: Ledger) -> str | None:
     if event.outcome == "skipped" or "does not ask" in event.why:
         return None
     ratio = ledger.arm(event.arm).ratio()

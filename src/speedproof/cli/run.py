@@ -89,9 +89,11 @@ def measure(command: Command, options: Options, environment: dict[str, str] | No
     child_environment = dict(os.environ if environment is None else environment)
     executor = LocalExecutor(store.path, options.python, os.getcwd(), child_environment)
 
-    def plain_run(timeout_s: float) -> tuple[int | None, str]:
-        log = store.path / "plain.log"
-        return run_plain(options.python, list(command.words()), os.getcwd(), child_environment, timeout_s, log)
+    def plain_run(timeout_s: float, terminal: bool) -> int | None:
+        log = store.path / ("plain-in-terminal.log" if terminal else "plain.log")
+        silenced = {**child_environment, **TRACKERS_OFF}
+        words = list(command.words())
+        return run_plain(options.python, words, os.getcwd(), silenced, timeout_s, log, terminal)[0]
 
     world = Surroundings(
         executor=executor,

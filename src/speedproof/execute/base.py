@@ -25,5 +25,8 @@ class Session(Protocol):
 
 
 class Executor(Protocol):
+    terminal: bool
+    """Give the script a terminal: some old ones die without one."""
+
     def start(self, spec: SessionSpec) -> Session:
         """Start a session. Does not wait."""

@@ -66,7 +66,7 @@ class LocalExecutor:
         self._run_dir, self._cwd = run_dir.absolute(), cwd
         self._python, self._driver_python = python, driver_python
         self._environment = dict(os.environ if environment is None else environment)
-        self._terminal, self._worker_program, self._clock = terminal, worker_program, clock
+        self.terminal, self._worker_program, self._clock = terminal, worker_program, clock
         # Weak, as a long-lived driver would otherwise keep each session and its executor until it exits.
         self._sessions: weakref.WeakSet[LocalSession] = weakref.WeakSet()
         atexit.register(_close_if_there, weakref.ref(self))
@@ -84,7 +84,7 @@ class LocalExecutor:
             "env": {**self._environment, **spec.environment},
             "log_path": str(folder / "output.log"),
             "kept_manifest": str(Path(spec.scratch_dir) / KEPT_MANIFEST),
-            "terminal": self._terminal,
+            "terminal": self.terminal,
             "log_limit_bytes": LOG_LIMIT_BYTES,
         }
         session = LocalSession(spec, Guarded(config, self._driver_python), self._clock)

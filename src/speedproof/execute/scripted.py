@@ -52,6 +52,7 @@ class ScriptedExecutor:
     """
 
     def __init__(self, sessions: Sequence[Recording], start_s: float = 0.0, batch: int = 1) -> None:
+        self.terminal = False
         self._recordings = deque(sessions)
         self._now_s, self._batch = start_s, batch
         self.started: list[ScriptedSession] = []

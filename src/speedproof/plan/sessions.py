@@ -21,10 +21,13 @@ class SessionPlan:
 
 
 def next_session(
-    ledger: Ledger, arms: tuple[Arm, ...] | None, limits: Limits, now_s: float, idle: dict[str, int]
+    ledger: Ledger, arms: tuple[Arm, ...] | None, limits: Limits, now_s: float, idle: dict[str, int], attempts: int
 ) -> SessionPlan | None:
-    """``arms``: those that apply, ``None`` while the anatomy is unknown. ``idle``: sessions without progress."""
-    if ledger.sessions == 0:
+    """``arms``: those that apply, ``None`` while the anatomy is unknown. ``idle``: sessions without progress.
+
+    ``attempts``: sessions started since the loop was last looked for from scratch.
+    """
+    if attempts == 0:
         return SessionPlan((AA,), True, "look at the loop, then try")
     if limits.end_s - now_s < policy.FEWEST_LEFT_S + ledger.startup_s or ledger.anatomy is None:
         return None

@@ -47,12 +47,17 @@ def share_of(arm: str, waiting: int, spent_s: float, now_s: float, limits: Limit
     return Share(arm, now_s + part, now_s + 0.85 * part)
 
 
-def steer(ledger: Ledger, share: Share | None, limits: Limits, now_s: float, silent_s: float) -> Steering | None:
-    """The next word to the session, or ``None``: carry on."""
+def steer(
+    ledger: Ledger, share: Share | None, limits: Limits, now_s: float, session_s: float, silent_s: float
+) -> Steering | None:
+    """The next word to the session, or ``None``: carry on.
+
+    ``session_s``: how long the session has lived; ``silent_s``: since it last said anything.
+    """
     if now_s >= limits.end_s:
         return Kill("the budget is used up", ledger.current, "timed_out" if not ledger.ready else "completed")
     if ledger.anatomy is None or not ledger.session_has_steps:
-        return _while_starting(ledger, limits, now_s)
+        return _while_starting(limits, session_s)
     if share is None or ledger.current is None:
         return _if_silent(ledger, silent_s)
     record = ledger.arm(share.arm)
@@ -79,8 +84,8 @@ def enough(ratio: Ratio | None, arm: str, limits: Limits) -> bool:
     return width <= (policy.CLEAR_WIDTH if clear else policy.GOOD_WIDTH)
 
 
-def _while_starting(ledger: Ledger, limits: Limits, now_s: float) -> Steering | None:
-    if ledger.sessions <= 1 and now_s > limits.budget_s * policy.STARTUP_SHARE:
+def _while_starting(limits: Limits, session_s: float) -> Steering | None:
+    if session_s > limits.budget_s * policy.STARTUP_SHARE:
         return Kill("no step of a loop was recognised in the first part of the budget", None)
     return None
 

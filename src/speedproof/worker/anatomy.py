@@ -69,6 +69,7 @@ class Circumstances:
     optimizer_alive: bool
     patience_over: bool
     script_over: bool = False
+    training_ahead: bool = False
 
 
 def choose_boundary(tape: Tape, now: Circumstances) -> Boundary | None:
@@ -82,6 +83,8 @@ def choose_boundary(tape: Tape, now: Circumstances) -> Boundary | None:
         return _by_optimizer(tape, enough)
     if tape.in_step and tape.backwards_in_step >= LONG_CLOSURE:
         return Boundary("backward", 0, 1, "closure evaluation inside optimizer.step")
+    if now.training_ahead:
+        return _by_backward(tape, enough) if tape.of("backward") else None
     may_wait = now.optimizer_alive and not now.patience_over and not now.script_over
     if may_wait:
         return None
@@ -209,7 +212,9 @@ def rhythm_of(tape: Tape, boundary: Boundary) -> Rhythm:
         modes[key] += (mode,)
     every_call = [(n.key, n.mode) for n in tape.notices if n.what == "call"]
     evaluation = sum(mode is not None and mode not in modes.get(key, ()) for key, mode in every_call)
-    spans = [(s[-1].at_ns - s[0].at_ns) / 1e9 for s in steps if len(s) > 1]
+    edges = [n.at_ns for n in tape.notices if n.what == what_of(boundary) and n.key == boundary.index]
+    edges = edges[:: boundary.every]
+    spans = [(b - a) / 1e9 for a, b in itertools.pairwise(edges)]
     backwards = [sum(n.what == "backward" for n in step) for step in steps]
     return Rhythm(
         calls=dict(calls),

@@ -37,7 +37,9 @@ class Discovery:
         known: Anatomy | None,
         patience_s: float,
         claim: Callable[[], bool],
+        training_ahead: bool = False,
     ) -> None:
+        self._training_ahead = training_ahead
         self._claim = claim
         self._session, self._watch, self._sites = session, watch, sites
         self._known, self._patience_s = known, patience_s
@@ -65,7 +67,7 @@ class Discovery:
         tape = self._watch.tape
         assert tape is not None and self._first_ns is not None
         waited_s = (notice.at_ns - self._first_ns) / 1e9
-        now = Circumstances(optimizer_alive=False, patience_over=waited_s > self._patience_s)
+        now = Circumstances(False, waited_s > self._patience_s, training_ahead=self._training_ahead)
         boundary = choose_boundary(tape, now)
         if boundary is None or not self._seen_enough(boundary, notice.at_ns):
             return

@@ -53,8 +53,15 @@ class Worker:
         self.session = Session(self.spec, self.channel, watch, Switchboard(watch, sites))
         self.session.is_child = self.is_child
         self.discovery = Discovery(
-            self.session, watch, sites, self.spec.anatomy, self.spec.schedule.patience_s, self._claim
+            self.session,
+            watch,
+            sites,
+            self.spec.anatomy,
+            self.spec.schedule.patience_s,
+            self._claim,
+            self.spec.schedule.training_ahead,
         )
+        watch.surprised = self.session.training_found
         watch.install()
         sites.install()
         os.register_at_fork(after_in_child=self._forked)

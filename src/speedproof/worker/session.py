@@ -32,6 +32,7 @@ from ..model import (
     SessionDone,
     SessionSpec,
     StepsSeen,
+    TrainingFound,
 )
 from . import compat
 from .anatomy import is_site_boundary
@@ -94,6 +95,7 @@ class Session:
         self.arm: str | None = None
         self.device = Device("cpu")
         self.is_child = False
+        self.kind = ""
         self._clock = CompileClock()
         self._routine: Steps | None = None
         self._start_ns = time.perf_counter_ns()
@@ -126,7 +128,7 @@ class Session:
         """The anatomy is known; from the next boundary on, every step counts."""
         self.steps = steps_before
         self.channel.say(AnatomyFound(time.time(), anatomy))
-        self.device = Device(anatomy.device)
+        self.device, self.kind = Device(anatomy.device), anatomy.kind
         self._recent.append(max(1, int(anatomy.step_s * 1e9)))
         self._set_fronts(anatomy)
         self.watch.follow(anatomy.boundary)
@@ -410,6 +412,12 @@ class Session:
                 self._queue.append(wish.add)
             else:
                 self._closing.add(wish.arm)
+
+    def training_found(self) -> None:
+        """An optimizer steps in what we took for inference: say so and start over."""
+        if self.kind == "inference" and self.started:
+            self.channel.say(TrainingFound(time.time()))
+            self.finish("training")
 
     def finish(self, why: str) -> None:
         """Stop the script here and now, so that none of its end-of-run code runs (design, fact 18)."""

@@ -67,7 +67,9 @@ class Watch:
         self.home_loaders: set[int] | None = None
         self.active = True
         self.step_spans: tuple[Callable[[], None], Callable[[], None]] | None = None
+        self.surprised: Callable[[], None] | None = None
         self.site_stack: list[int] = []
+        self._fleeting: set[type] = set()
         self._noticed, self._ticked = noticed, ticked
         self._boundary: tuple[str, int, int] | None = None
         self._events = 0
@@ -156,6 +158,8 @@ class Watch:
         def call(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
             if getattr(local, "inside", False) or not self.active or compat.is_wrapper(module):
                 return plain(module, *args, **kwargs)
+            if self._fleeting and type(module) in self._fleeting:
+                return plain(module, *args, **kwargs)
             if compat.is_compiling() or not self._is_loop_thread():
                 return plain(module, *args, **kwargs)
             local.inside = True
@@ -171,6 +175,8 @@ class Watch:
         if _in_loader_worker():
             return
         index = self.index_of(module)
+        if index is None and self._is_fleeting(type(module)):
+            return
         if index is None:
             index = self._new_root(module, args, kwargs)
         root = self.roots[index]
@@ -178,6 +184,13 @@ class Watch:
             root.shapes.add(_shapes(args, kwargs))
         if not root.in_loader:
             self.notice("call", index, CallMode(module.training, torch.is_grad_enabled()))
+
+    def _is_fleeting(self, kind: type) -> bool:
+        """Whether modules of this class are made anew for each call (solvers do so): look at what is inside them."""
+        dead = sum(root.name == kind.__name__ and root.ref() is None for root in self.roots)
+        if dead >= 2:
+            self._fleeting.add(kind)
+        return dead >= 2
 
     def _new_root(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
         index = len(self.roots)
@@ -213,6 +226,8 @@ class Watch:
         if self.active and not compat.is_compiling():
             seen = self._optimizer(optimizer)
             seen.steps += 1
+            if self.surprised is not None and self.tape is None:
+                self.surprised()
             self.notice("step", seen.index)
 
     def _optimizer(self, optimizer: Any) -> SeenOptimizer:
