@@ -282,7 +282,7 @@ SCENARIOS: dict[str, Callable[[Path], Outcome]] = {
     "hangs": measure(HANGING_LOADER, budget="25s"),
     "floods and forks": measure(loop(FLOOD_AND_DAEMON), budget="60s", variants=backends("absent")),
     "driver killed": measure(*ENDLESS, budget="60s", act=at(IN_AA, signal.SIGKILL)),
-    "worker killed": measure(*ENDLESS, budget="40s", variants="aot_eager,eager", act=kill_the_worker_twice),
+    "worker killed": measure(*ENDLESS, budget="75s", variants="aot_eager,eager", act=kill_the_worker_twice),
     "Ctrl-C at the start": measure(*ENDLESS, budget="60s", act=at(seen(SessionStarted), signal.SIGINT)),
     "Ctrl-C in A/A": measure(*ENDLESS, budget="60s", act=at(IN_AA, signal.SIGINT)),
     "Ctrl-C in compile": measure(
@@ -294,10 +294,10 @@ SCENARIOS: dict[str, Callable[[Path], Outcome]] = {
     "backends that raise": measure(
         "backends.py", budget="60s", variants=backends("boom", "no_device_memory", "no_memory", "fails_late")
     ),
-    "backends that never return": measure("backends.py", budget="50s", variants=backends("killed", "sleeper", "eager")),
+    "backends that never return": measure("backends.py", budget="80s", variants=backends("killed", "sleeper", "eager")),
     "no time": measure("backends.py", budget="25s", variants=backends("sleeper", "eager", "boom")),
     "captures nothing": measure("breaks_in_a_loop.py", budget="60s"),
-    "twenty steps": measure("plain_loop.py", "20", budget="30s"),
+    "twenty steps": measure("plain_loop.py", "20", budget="60s"),
     "other interpreter": other_interpreter,
     "too few steps": measure("redundant.py", "10000000", variants="aot_eager", options=("--steps", "3"), budget="40s"),
     "inductor": measure("pointwise.py", variants="default", budget="90s"),
@@ -337,7 +337,6 @@ def test_a_normal_run_reaches_a_verdict(outcome: Outcome) -> None:
     assert outcome.code in (0, 5), outcome.text
     assert outcome.kind in ("worth_it", "not_worth_it", "inconclusive"), outcome.text
     assert (outcome.code == 5) == (outcome.kind == "inconclusive")
-    assert outcome.verdict["verdict"]["summary"] in outcome.stdout.replace("\n", " ") or outcome.stdout
     assert outcome.left_over == []
 
 
@@ -612,7 +611,12 @@ def test_a_variant_that_was_never_reached_is_in_the_verdict(outcome: Outcome) ->
 def test_a_model_that_captures_nothing_is_unsupported(outcome: Outcome) -> None:
     variant = outcome.variant("eager")
     assert (variant["outcome"], variant["graphs"]) == ("unsupported", 0), outcome.text
+    assert (outcome.code, outcome.kind) == (0, "not_worth_it") and variant["speedup"] is None
+
+
+@scenario("captures nothing")
+def test_the_line_that_kept_everything_from_being_captured_is_named(outcome: Outcome) -> None:
+    why = outcome.variant("eager")["why"]
     source = (SCRIPTS / "breaks_in_a_loop.py").read_text().splitlines()
     line = next(number for number, text in enumerate(source, 1) if ".item()" in text)
-    assert f"breaks_in_a_loop.py:{line}" in variant["why"], variant["why"]
-    assert (outcome.code, outcome.kind) == (0, "not_worth_it") and variant["speedup"] is None
+    assert f"breaks_in_a_loop.py:{line}" in why, why

@@ -34,7 +34,7 @@ def started(session: int, at_s: float = 0.0) -> SessionStarted:
 def trial(arm: str, session: int, pairs: range, cold: bool = True, at_s: float = 0.0) -> list[Event]:
     events: list[Event] = [ArmStarted(at_s, arm, session, cold, 0), ready(arm, at_s)]
     for number in pairs:
-        events += [replace(b, at_s=at_s) for b in pair_of_blocks(arm, number, 20.0, 10.0)]  # type: ignore[type-var]
+        events += [replace(b, at_s=at_s) for b in pair_of_blocks(arm, number, 20.0, 10.0)]
     return events
 
 
@@ -118,9 +118,11 @@ def test_a_clock_that_is_set_back_takes_no_time_away() -> None:
     assert ledger.arm("d").spent_s == 0.0 and ledger.last_event_s == 110.0
 
 
-def test_the_length_of_the_script_is_known_once_it_ends_in_good_order() -> None:
+def test_the_length_of_the_script_is_known_once_it_ends_by_itself() -> None:
     assert fold([started(0), ended(0, steps=50)]).script_steps == 50
-    assert fold([started(0), ended(1, "ValueError", steps=50)]).script_steps is None
+    assert fold([started(0), ended(1, "ValueError", arm="aa", steps=50)]).script_steps == 50  # no compiler's fault
+    trying = ArmStarted(0.0, "d", 0, True)
+    assert fold([started(0), trying, ended(1, "ValueError", arm="d", steps=50)]).script_steps is None
     assert fold([started(0), SessionDone(0.0, "control", 50)]).script_steps is None
     assert fold([started(0), ended(0, steps=0)]).script_steps is None
 

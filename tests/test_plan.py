@@ -20,6 +20,7 @@ from speedproof.model import (
     ArmConfig,
     ArmStarted,
     Block,
+    Ceiling,
     Control,
     Event,
     Ratio,
@@ -36,11 +37,12 @@ from speedproof.plan.arms import (
     as_written_is_default,
     mode_arm,
     named_arms,
+    none_can_gain,
     standard_arms,
 )
 from speedproof.plan.limits import Limits
-from speedproof.plan.sessions import next_session, unproven_crash
-from speedproof.plan.steer import Kill, Share, enough, share_of, steer
+from speedproof.plan.sessions import SessionPlan, next_session, unproven_crash
+from speedproof.plan.steer import Kill, Share, Steering, enough, share_of, steer
 
 LIMITS = Limits(budget_s=600.0, threshold=0.05)
 DEFAULT, OTHER = mode_arm("default"), mode_arm("max-autotune")
@@ -100,6 +102,15 @@ def test_without_a_module_that_the_loop_calls_everything_is_skipped() -> None:
     tried, skipped = applicable(standard_arms(), anatomy(roots=(network(target=False),)), explicit=True, now_s=0.0)
     assert tried == () and len(skipped) == 4
     assert all("calls no module" in v.why for v in skipped)
+
+
+def test_where_the_step_leaves_nothing_to_gain_all_but_as_written_is_skipped() -> None:
+    little = Ceiling(1.03, "only 3% of the step is compilable")
+    skipped = none_can_gain((AS_WRITTEN, DEFAULT, OTHER), little, 1.05, 7.0)
+    assert [(v.arm, v.outcome, v.at_s) for v in skipped] == [(a, "skipped", 7.0) for a in ("default", "max-autotune")]
+    assert "3.0%" in skipped[0].why and little.why in skipped[0].why
+    assert none_can_gain((DEFAULT,), Ceiling(1.05, ""), 1.05, 7.0) == ()
+    assert none_can_gain((DEFAULT,), Ceiling(None, ""), 1.05, 7.0) == ()
 
 
 def test_as_written_is_the_default_only_where_it_compiles_all_targets_without_options() -> None:
@@ -240,36 +251,41 @@ def timed(arm: str, pairs: int, base_ms: float = 20.0, arm_ms: float = 10.0, fir
     ]
 
 
+def word_to(ledger: Ledger, share: Share | None, now_s: float, silent_s: float) -> Steering | None:
+    """What the first session of a run is told."""
+    return steer(ledger, share, LIMITS, now_s, now_s, silent_s)
+
+
 def test_a_session_at_work_is_left_alone() -> None:
-    assert steer(fold(TIMING), SHARE, LIMITS, 20.0, 0.0) is None
-    assert steer(fold(LOOKED), None, LIMITS, 20.0, 0.0) is None
-    assert steer(fold(LOOKED[:1]), None, LIMITS, 20.0, 0.0) is None
+    assert word_to(fold(TIMING), SHARE, 20.0, 0.0) is None
+    assert word_to(fold(LOOKED), None, 20.0, 0.0) is None
+    assert word_to(fold(LOOKED[:1]), None, 20.0, 0.0) is None
 
 
 def test_an_arm_that_is_known_well_enough_is_followed_by_the_next() -> None:
-    assert steer(fold([*TIMING, *timed("default", 30)]), SHARE, LIMITS, 60.0, 0.0) == Control("next", "default")
+    assert word_to(fold([*TIMING, *timed("default", 30)]), SHARE, 60.0, 0.0) == Control("next", "default")
 
 
 def test_an_arm_whose_share_is_used_up_is_followed_by_the_next() -> None:
-    assert steer(fold([*TIMING, *timed("default", 2)]), SHARE, LIMITS, 301.0, 0.0) == Control("next", "default")
+    assert word_to(fold([*TIMING, *timed("default", 2)]), SHARE, 301.0, 0.0) == Control("next", "default")
 
 
 def test_an_arm_that_compiles_beyond_its_share_is_ended_by_force() -> None:
-    word = steer(fold(WARMING), SHARE, LIMITS, 251.0, 0.0)
+    word = word_to(fold(WARMING), SHARE, 251.0, 0.0)
     assert isinstance(word, Kill) and word.arm == "default" and word.outcome == "timed_out"
     assert "--budget" in word.why
-    assert steer(fold(WARMING), SHARE, LIMITS, 249.0, 200.0) is None  # silent, as compilers are
+    assert word_to(fold(WARMING), SHARE, 249.0, 200.0) is None  # silent, as compilers are
 
 
 @pytest.mark.parametrize(("events", "outcome"), [(WARMING, "timed_out"), (TIMING, "completed")])
 def test_the_end_of_the_budget_is_the_end(events: list[Event], outcome: str) -> None:
-    word = steer(fold(events), SHARE, LIMITS, LIMITS.end_s, 0.0)
+    word = word_to(fold(events), SHARE, LIMITS.end_s, 0.0)
     assert isinstance(word, Kill) and (word.arm, word.outcome) == ("default", outcome)
 
 
 def test_a_script_that_falls_silent_is_ended_as_crashed() -> None:
-    assert steer(fold(TIMING), SHARE, LIMITS, 120.0, policy.SILENCE_S) is None
-    word = steer(fold(TIMING), SHARE, LIMITS, 120.0, policy.SILENCE_S + 1)
+    assert word_to(fold(TIMING), SHARE, 120.0, policy.SILENCE_S) is None
+    word = word_to(fold(TIMING), SHARE, 120.0, policy.SILENCE_S + 1)
     assert isinstance(word, Kill) and (word.arm, word.outcome) == ("default", "crashed")
     assert "no sign of life for 91 s" in word.why
 
@@ -277,12 +293,12 @@ def test_a_script_that_falls_silent_is_ended_as_crashed() -> None:
 def test_long_steps_may_be_silent_for_longer() -> None:
     slow = replace(anatomy(), step_s=10.0)
     ledger = fold([*TIMING, AnatomyFound(11.0, slow)])
-    assert steer(ledger, SHARE, LIMITS, 250.0, 299.0) is None
-    assert isinstance(steer(ledger, SHARE, LIMITS, 299.0, 301.0), Kill)
+    assert word_to(ledger, SHARE, 250.0, 299.0) is None
+    assert isinstance(word_to(ledger, SHARE, 299.0, 301.0), Kill)
 
 
 def test_silence_between_arms_is_noticed_too() -> None:
-    word = steer(fold(LOOKED), None, LIMITS, 120.0, policy.SILENCE_S + 1)
+    word = word_to(fold(LOOKED), None, 120.0, policy.SILENCE_S + 1)
     assert isinstance(word, Kill) and word.arm is None
 
 
@@ -293,21 +309,21 @@ def test_silence_between_arms_is_noticed_too() -> None:
 )
 def test_a_hang_is_noticed_also_when_the_share_is_used_up() -> None:
     short = Share("default", end_s=50.0, compile_end_s=45.0)
-    assert isinstance(steer(fold(TIMING), short, LIMITS, 200.0, policy.SILENCE_S + 50), Kill)
+    assert isinstance(word_to(fold(TIMING), short, 200.0, policy.SILENCE_S + 50), Kill)
 
 
 def test_looking_for_a_loop_ends_at_two_fifths_of_the_budget() -> None:
     ledger = fold(LOOKED[:1])
-    assert steer(ledger, None, LIMITS, 240.0, 200.0) is None
-    word = steer(ledger, None, LIMITS, 241.0, 0.0)
+    assert word_to(ledger, None, 240.0, 200.0) is None
+    word = word_to(ledger, None, 241.0, 0.0)
     assert isinstance(word, Kill) and word.arm is None and "no step" in word.why
 
 
 def test_eager_against_eager_is_neither_killed_for_compiling_nor_ended_before_its_share() -> None:
     looking = [*LOOKED, ArmStarted(3.0, "aa", 0, True)]
     share = Share("aa", 75.0, 75.0)
-    assert steer(fold(looking), share, LIMITS, 70.0, 0.0) is None
-    assert steer(fold(looking), share, LIMITS, 76.0, 0.0) == Control("next", "aa")
+    assert word_to(fold(looking), share, 70.0, 0.0) is None
+    assert word_to(fold(looking), share, 76.0, 0.0) == Control("next", "aa")
 
 
 # -------------------------------------------------------------------------------------------------------------------
@@ -332,56 +348,68 @@ AA_DONE: list[Event] = [
 ]
 
 
+def next_plan(ledger: Ledger, arms: tuple[Arm, ...] | None, now_s: float, idle: dict[str, int]) -> SessionPlan | None:
+    return next_session(ledger, arms, LIMITS, now_s, idle, attempts=ledger.sessions)
+
+
 def test_the_first_session_looks_and_measures_eager_against_eager() -> None:
-    plan = next_session(Ledger(), None, LIMITS, 0.0, {})
+    plan = next_plan(Ledger(), None, 0.0, {})
     assert plan is not None and plan.arms == (AA,) and plan.add_later
 
 
 def test_arms_that_are_still_open_go_on_in_a_new_session() -> None:
     ledger = after(*AA_DONE, *done("default", 1.5))
-    plan = next_session(ledger, (DEFAULT, OTHER), LIMITS, 60.0, {})
+    plan = next_plan(ledger, (DEFAULT, OTHER), 60.0, {})
     assert plan is not None and plan.arms == (OTHER,) and not plan.add_later
 
 
 def test_eager_against_eager_is_repeated_while_the_noise_is_unknown_and_never_for_long() -> None:
     few = [ArmStarted(2.5, "aa", 0, True), *timed("aa", 3, 20.0, 20.0)]
-    plan = next_session(after(*few, session_s=10.0), (DEFAULT,), LIMITS, 60.0, {})
+    plan = next_plan(after(*few, session_s=10.0), (DEFAULT,), 60.0, {})
     assert plan is not None and ids(plan.arms) == ["aa", "default"]
-    long = next_session(after(*few, session_s=100.0), (DEFAULT,), LIMITS, 120.0, {})
+    long = next_plan(after(*few, session_s=100.0), (DEFAULT,), 120.0, {})
     assert long is not None and ids(long.arms) == ["default"]
     known = [ArmStarted(2.5, "aa", 0, True), *timed("aa", 12, 20.0, 20.0)]
-    plan = next_session(after(*known, session_s=10.0), (DEFAULT,), LIMITS, 60.0, {})
+    plan = next_plan(after(*known, session_s=10.0), (DEFAULT,), 60.0, {})
     assert plan is not None and ids(plan.arms) == ["default"]
+
+
+def test_a_script_of_few_steps_gets_one_arm_a_session() -> None:
+    short = after(*AA_DONE, ended(0, steps=policy.SHORT_SCRIPT_STEPS - 1))
+    plan = next_plan(short, (DEFAULT, OTHER), 60.0, {})
+    assert plan is not None and plan.arms == (DEFAULT,)
+    longer = next_plan(after(*AA_DONE, ended(0, steps=policy.SHORT_SCRIPT_STEPS)), (DEFAULT, OTHER), 60.0, {})
+    assert longer is not None and longer.arms == (DEFAULT, OTHER)
 
 
 def test_an_arm_that_got_nowhere_twice_is_not_started_again() -> None:
     ledger = after(*AA_DONE)
-    assert next_session(ledger, (DEFAULT,), LIMITS, 60.0, {"default": policy.MOST_IDLE_SESSIONS}) is None
-    assert next_session(ledger, (DEFAULT,), LIMITS, 60.0, {"default": policy.MOST_IDLE_SESSIONS - 1}) is not None
+    assert next_plan(ledger, (DEFAULT,), 60.0, {"default": policy.MOST_IDLE_SESSIONS}) is None
+    assert next_plan(ledger, (DEFAULT,), 60.0, {"default": policy.MOST_IDLE_SESSIONS - 1}) is not None
 
 
 def test_no_session_is_started_in_the_last_seconds() -> None:
     ledger = after(*AA_DONE)
     last_s = LIMITS.end_s - policy.FEWEST_LEFT_S - ledger.startup_s
-    assert next_session(ledger, (DEFAULT,), LIMITS, last_s - 0.1, {}) is not None
-    assert next_session(ledger, (DEFAULT,), LIMITS, last_s + 0.1, {}) is None
+    assert next_plan(ledger, (DEFAULT,), last_s - 0.1, {}) is not None
+    assert next_plan(ledger, (DEFAULT,), last_s + 0.1, {}) is None
 
 
 def test_without_an_anatomy_there_is_no_second_session() -> None:
-    assert next_session(fold([LOOKED[0], SessionExit(1.0, 0, 0, None)]), None, LIMITS, 1.0, {}) is None
+    assert next_plan(fold([LOOKED[0], SessionExit(1.0, 0, 0, None)]), None, 1.0, {}) is None
 
 
 def test_the_best_of_the_proven_is_confirmed_once_in_a_fresh_process() -> None:
     ledger = after(*AA_DONE, *done("default", 1.5), *done("max-autotune", 1.7))
-    plan = next_session(ledger, (DEFAULT, OTHER), LIMITS, 60.0, {})
+    plan = next_plan(ledger, (DEFAULT, OTHER), 60.0, {})
     assert plan is not None and plan.arms == (OTHER,) and plan.why.startswith("confirm")
-    assert next_session(ledger, (DEFAULT, OTHER), LIMITS, 60.0, {"confirm": 1}) is None
+    assert next_plan(ledger, (DEFAULT, OTHER), 60.0, {"confirm": 1}) is None
 
 
 def test_what_has_been_warm_already_or_gains_nothing_is_not_confirmed() -> None:
     warm = after(*AA_DONE, *done("default", 1.5), *done("default", 1.5, cold=False))
-    assert next_session(warm, (DEFAULT,), LIMITS, 60.0, {}) is None
-    assert next_session(after(*AA_DONE, *done("default", 1.02)), (DEFAULT,), LIMITS, 60.0, {}) is None
+    assert next_plan(warm, (DEFAULT,), 60.0, {}) is None
+    assert next_plan(after(*AA_DONE, *done("default", 1.02)), (DEFAULT,), 60.0, {}) is None
 
 
 def crash(steps: int) -> list[Event]:
@@ -391,9 +419,9 @@ def crash(steps: int) -> list[Event]:
 def test_a_crash_beyond_the_reach_of_eager_is_verified_once() -> None:
     ledger = after(*AA_DONE, *crash(200), ArmClosed(50.0, "default", "crashed", "ValueError"))
     assert unproven_crash(ledger)
-    plan = next_session(ledger, (DEFAULT,), LIMITS, 60.0, {})
+    plan = next_plan(ledger, (DEFAULT,), 60.0, {})
     assert plan is not None and plan.arms == (VERIFY,)
-    assert next_session(ledger, (DEFAULT,), LIMITS, 60.0, {"verify": 1}) is None
+    assert next_plan(ledger, (DEFAULT,), 60.0, {"verify": 1}) is None
 
 
 def test_a_crash_at_a_step_that_eager_has_passed_needs_no_verification() -> None:
@@ -405,7 +433,7 @@ def test_a_crash_at_a_step_that_eager_has_passed_needs_no_verification() -> None
 
 def test_verification_comes_after_the_arms_that_are_still_open() -> None:
     ledger = after(*AA_DONE, *crash(200), ArmClosed(50.0, "default", "crashed", "ValueError"))
-    plan = next_session(ledger, (DEFAULT, AS_WRITTEN), LIMITS, 60.0, {})
+    plan = next_plan(ledger, (DEFAULT, AS_WRITTEN), 60.0, {})
     assert plan is not None and plan.arms == (AS_WRITTEN,)
 
 

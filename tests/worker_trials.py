@@ -17,6 +17,7 @@ from speedproof.store import decode_events
 
 SCRIPTS = Path(__file__).parent / "scripts"
 LIMIT_S = 100.0
+TWO_PAIRS = Schedule(max_pairs=2, block_s=0.002)
 T = TypeVar("T")
 
 
@@ -69,7 +70,7 @@ def under_worker(
     folder: Path,
     command: Command,
     arms: tuple[Arm, ...] = (),
-    schedule: Schedule = Schedule(max_pairs=2, block_s=0.002),
+    schedule: Schedule = TWO_PAIRS,
     cwd: Path | None = None,
 ) -> Told:
     """One session. Without arms it ends as soon as the anatomy is known, or with the script."""

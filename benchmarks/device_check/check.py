@@ -307,12 +307,8 @@ def doctor(smoke: bool, folder: Path) -> tuple[dict[str, Any], list[Check]]:
     code, output = run_limited([sys.executable, str(PROBE), *options], 90.0, folder)
     lines = [line for line in output.splitlines() if line.startswith('{"')]
     facts: dict[str, Any] = json.loads(lines[-1]) if code == 0 and lines else {}
-    checks = [
-        Check(f"doctor: {c.name}", c.status != "fail", f"{c.status}: {c.evidence}") for c in assess(facts)
-    ]
-    answered = Check(
-        "doctor: answered", bool(facts), f"exit {code}" + ("" if facts else f": {output[-500:]}")
-    )
+    checks = [Check(f"doctor: {c.name}", c.status != "fail", f"{c.status}: {c.evidence}") for c in assess(facts)]
+    answered = Check("doctor: answered", bool(facts), f"exit {code}" + ("" if facts else f": {output[-500:]}"))
     return facts, [answered, *checks]
 
 

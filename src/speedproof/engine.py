@@ -9,6 +9,7 @@ from typing import Protocol
 
 from .analyse.conclude import of_ledger
 from .analyse.ledger import Ledger
+from .analyse.result import ceiling_of, phase_shares
 from .analyse.verdict import failed
 from .execute.base import Executor, Session
 from .model import (
@@ -27,7 +28,7 @@ from .model import (
     Verdict,
 )
 from .plan import limits as policy
-from .plan.arms import VERIFY, applicable
+from .plan.arms import VERIFY, applicable, none_can_gain
 from .plan.limits import Limits
 from .plan.sessions import SessionPlan, next_session
 from .plan.steer import Kill, Share, enough, share_of, steer
@@ -178,7 +179,8 @@ class Engine:
             if events:
                 heard_s = self._now()
             self._take(events)
-            if self._arms is None and self.ledger.anatomy is not None:
+            ready = self.ledger.phases is not None or session.exit is not None
+            if self._arms is None and self.ledger.anatomy is not None and ready:
                 self._choose_arms(self.ledger.anatomy, session, plan)
             if session.exit is None:
                 self._steer(session, self._now() - heard_s)
@@ -191,6 +193,12 @@ class Engine:
 
     def _choose_arms(self, anatomy: Anatomy, session: Session, plan: SessionPlan) -> None:
         self._arms, skipped = applicable(self.meta.arms, anatomy, self.world.explicit_arms, self.world.clock())
+        if not self.world.explicit_arms:
+            ceiling = ceiling_of(phase_shares(self.ledger.phases))
+            hopeless = none_can_gain(self._arms, ceiling, 1 + self.meta.threshold, self.world.clock())
+            given_up = {voided.arm for voided in hopeless}
+            self._arms = tuple(arm for arm in self._arms if arm.id not in given_up)
+            skipped += hopeless
         for voided in skipped:
             self._void(voided)
         if plan.add_later:

@@ -13,7 +13,7 @@ import warnings
 @dataclasses.dataclass
 class Point:
     x: int
-    y: "typing.List[int]" = dataclasses.field(default_factory=list)
+    y: "list[int]" = dataclasses.field(default_factory=list)
 
 
 def double(number):

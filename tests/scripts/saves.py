@@ -18,7 +18,7 @@ os.remove("removed.txt")
 os.replace("created.txt", "renamed.txt")
 print({name: value for name, value in os.environ.items() if name in ("WANDB_MODE", "COMET_MODE", "SWANLAB_MODE")})
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for step in range(int(sys.argv[1])):
+for _ in range(int(sys.argv[1])):
     model(torch.randn(8, 4)).square().mean().backward()
     optimizer.step()
     optimizer.zero_grad()

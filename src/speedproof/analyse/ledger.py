@@ -150,7 +150,7 @@ class Ledger:
             case ScriptEnded():
                 self.endings.append(event)
                 self._steps(event.steps)
-                if event.code == 0 and self.session_steps:
+                if self.session_steps and (event.code == 0 or event.arm in (None, "aa", "verify")):
                     self.script_steps = self.session_steps
             case SessionDone():
                 self._steps(event.steps)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from ..errors import SpeedproofError
-from ..model import Anatomy, Arm, ArmConfig, ArmVoided
+from ..model import Anatomy, Arm, ArmConfig, ArmVoided, Ceiling
 
 AA = Arm("aa", "eager against eager", "eager")
 VERIFY = Arm("verify", "eager, past the step where a variant crashed", "eager")
@@ -79,6 +79,15 @@ def applicable(
         elif arm is not AS_WRITTEN:
             skipped.append(ArmVoided(now_s, arm.id, "skipped", why))
     return tuple(tried), tuple(skipped)
+
+
+def none_can_gain(wanted: tuple[Arm, ...], ceiling: Ceiling, bar: float, now_s: float) -> tuple[ArmVoided, ...]:
+    """All arms, skipped, where the anatomy of the step proves that none can reach the bar; else nothing."""
+    most = ceiling.max_speedup
+    if most is None or most >= bar:
+        return ()
+    why = f"no variant can gain more than {100 * (most - 1):.1f}%: {ceiling.why}"
+    return tuple(ArmVoided(now_s, arm.id, "skipped", why) for arm in wanted if arm.kind != "as_written")
 
 
 def _why_not(arm: Arm, anatomy: Anatomy, explicit: bool, wanted: tuple[Arm, ...]) -> str | None:

@@ -15,6 +15,7 @@ SILENT_STEPS = 30  # ... or this many step times, whichever is longer
 FINISH_S = 1.5  # kept back to stop and to write the result
 CONFIRM_PAIRS = 8
 FEWEST_LEFT_S = 5.0  # less is not worth a new session
+SHORT_SCRIPT_STEPS = 150  # a script this short is one arm a session
 MOST_IDLE_SESSIONS = 2  # sessions in a row in which an arm made no progress
 
 

@@ -34,6 +34,8 @@ def next_session(
     assert arms is not None
     noise = (AA,) if _noise_unknown(ledger.arm(AA.id), limits) else ()
     open_arms = (*noise, *(a for a in arms if _wants_more(ledger.arm(a.id), idle, limits)))
+    if open_arms and (ledger.script_steps or policy.SHORT_SCRIPT_STEPS) < policy.SHORT_SCRIPT_STEPS:
+        open_arms = open_arms[:1]
     if open_arms:
         return SessionPlan(open_arms, False, "the session ended before its arms were done")
     if unproven_crash(ledger) and idle.get(VERIFY.id, 0) == 0:
@@ -47,7 +49,7 @@ def next_session(
 def _noise_unknown(record: ArmRecord, limits: Limits) -> bool:
     """The noise floor comes first, but never at the cost of the variants."""
     spent = record.spent_s >= limits.budget_s * policy.AA_SHARE
-    return record.open and not spent and len(record.pairs()) < 2 * policy.FEWEST_PAIRS
+    return record.open and not spent and len(record.pairs()) < policy.FEWEST_PAIRS
 
 
 def _wants_more(record: ArmRecord, idle: dict[str, int], limits: Limits) -> bool:

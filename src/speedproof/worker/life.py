@@ -95,7 +95,7 @@ class Worker:
                 self.discovery.say_partial(anatomy)
                 steps = max(steps, self.discovery.steps_on_tape(anatomy))
         if self.session is not None:
-            self.session.say_unfinished_warm_up()
+            self.session.say_unfinished()
         self.channel.say(
             ScriptEnded(
                 at_s=time.time(),

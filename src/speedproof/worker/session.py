@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ..model import (
+    PHASES,
     Anatomy,
     AnatomyFound,
     Arm,
@@ -39,6 +40,7 @@ from .anatomy import is_site_boundary
 from .channel import Channel
 from .compile_log import CompileClock, CompileRecorder
 from .device import Device
+from .places import is_user_file
 from .switch import Switchboard
 from .watch import Watch
 
@@ -106,6 +108,8 @@ class Session:
         self._queue: deque[Arm] = deque(spec.arms)
         self._compiles_before = 0
         self._data_share = 0.0
+        self._phase_totals: dict[str, int] = {}
+        self._phase_steps = 0
         self._warm: WarmUp | None = None
         self._prefetched = 0
 
@@ -204,18 +208,27 @@ class Session:
         from .phases import PhaseClock
 
         clock = PhaseClock(self.watch, self.device, {r.index: r.role for r in anatomy.roots})
-        totals: dict[str, int] = {}
-        steps, spent = 0, 0
-        while steps < self.spec.schedule.phase_steps and spent < self.spec.schedule.phase_s * 1e9:
+        totals = self._phase_totals = dict.fromkeys(PHASES, 0)
+        schedule, spent = self.spec.schedule, 0
+        wanted = schedule.phase_steps
+        if schedule.script_steps is not None:
+            wanted = max(2, min(wanted, schedule.script_steps // 5))
+        while self._phase_steps < wanted and spent < schedule.phase_s * 1e9:
             clock.start()
             step = yield
             phases = clock.stop()
             spent += step.ns
             if step.regular:
-                steps += 1
+                self._phase_steps += 1
                 self._recent.append(step.ns)
-                totals = {k: totals.get(k, 0) + v for k, v in phases.items()}
+                for name, ns in phases.items():
+                    totals[name] += ns
+        self._say_phases()
+
+    def _say_phases(self) -> None:
+        totals, steps = self._phase_totals, self._phase_steps
         if steps:
+            self._phase_steps = 0
             self._data_share = totals["data"] / max(1, sum(totals.values()))
             self.channel.say(PhasesMeasured(time.time(), steps, sum(totals.values()), totals))
 
@@ -279,8 +292,9 @@ class Session:
         )
         return log
 
-    def say_unfinished_warm_up(self) -> None:
-        """The script ends while an arm warms up: what the cold compile has cost so far is still known."""
+    def say_unfinished(self) -> None:
+        """The script ends in the middle: the phases and the cold compile cost so far are still known."""
+        self._say_phases()
         if self._warm is not None and self._warm.steps:
             self._say_ready(self._warm)
 
@@ -438,7 +452,8 @@ def _why_nothing(calls: int, breaks: Iterable[object], frames: int) -> str:
     if first is not None:
         reason = getattr(first, "reason", "")
         stack = getattr(first, "stack", ())
-        place = f" at {os.path.basename(stack[-1].file)}:{stack[-1].line}" if stack else ""
+        own = [p for p in stack if is_user_file(p.file)] or list(stack)
+        place = f" at {os.path.basename(own[-1].file)}:{own[-1].line}" if own else ""
         return f"nothing was compiled: Dynamo gave the whole frame up because of a graph break{place}: {reason}"
     if frames == 0:
         return "nothing was compiled: no frame reached Dynamo (the calls bypass the compiled entry)"
