@@ -59,7 +59,10 @@ def seconds(text: str) -> float:
     parts = re.findall(r"([\d.]+)\s*([smh]?)", text.strip().lower())
     if not parts or re.sub(r"[\d.]+\s*[smh]?\s*", "", text.strip().lower()):
         raise SpeedproofError("bad-budget", f"{text!r} is no length of time", "write --budget 90s, 10m or 1h30m")
-    total = sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    try:
+        total = sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    except ValueError:
+        total = 0.0
     if total < 10:
         raise SpeedproofError("bad-budget", f"a budget of {total:g} s is too short", "give at least 10s")
     return total
@@ -122,7 +125,7 @@ def _file_layer(folder: Path) -> dict[str, Any]:
 
 def _table_of(file: Path) -> dict[str, Any]:
     text = file.read_text(errors="replace")
-    if "tool.speedproof" not in text:  # most projects: spare them the parser
+    if "speedproof" not in text:  # most projects: spare them the parser
         return {}
     if sys.version_info >= (3, 11):
         import tomllib

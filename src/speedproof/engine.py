@@ -10,6 +10,7 @@ from typing import Protocol
 from .analyse.conclude import of_ledger
 from .analyse.ledger import Ledger
 from .analyse.result import ceiling_of, phase_shares
+from .analyse.statistics import FEWEST_PAIRS
 from .analyse.verdict import failed
 from .execute.base import Executor, Session
 from .model import (
@@ -28,9 +29,9 @@ from .model import (
     Verdict,
 )
 from .plan import limits as policy
-from .plan.arms import VERIFY, applicable, none_can_gain
+from .plan.arms import AA, VERIFY, applicable, none_can_gain
 from .plan.limits import Limits
-from .plan.sessions import SessionPlan, next_session
+from .plan.sessions import SessionPlan, next_session, unproven_crash
 from .plan.steer import Kill, Share, enough, share_of, steer
 from .store import RunStore
 
@@ -82,6 +83,7 @@ class Engine:
         self._share: Share | None = None
         self._idle: dict[str, int] = {}
         self._started = self._attempts = 0
+        self._began_anew = False
         self._session_began_s = 0.0
         self._begun = world.clock()
 
@@ -93,6 +95,7 @@ class Engine:
             verdict = self._sessions()
         except KeyboardInterrupt:
             interrupted = True
+        self._close_what_is_open(interrupted)
         result = of_ledger(self.meta, self.ledger, self._now(), interrupted, verdict)
         self.store.write_result(result)
         return result
@@ -106,8 +109,8 @@ class Engine:
             if plan is None:
                 return None
             self._session(plan)
-            if self.ledger.training_ahead and self.ledger.anatomy is None:
-                self._arms, self._idle, self._attempts = None, {}, 0
+            if self.ledger.training_ahead and not self._began_anew:
+                self._began_anew, self._arms, self._idle, self._attempts = True, None, {}, 0
                 continue
             if self.ledger.anatomy is None:
                 verdict = self._why_no_anatomy()
@@ -120,8 +123,9 @@ class Engine:
         number, self._started = self._started, self._started + 1
         self._attempts += 1
         self._session_began_s = self._now()
-        before = {a.id: self._progress(a.id) for a in plan.arms}
-        starts = {a.id: self.ledger.arm(a.id).started for a in plan.arms}
+        names = {AA.id, VERIFY.id, *(a.id for a in self.meta.arms)}
+        before = {n: self._progress(n) for n in names}
+        starts = {n: self.ledger.starts(n) for n in names}
         self._waiting = [a.id for a in plan.arms]
         self._share = None
         session = self.world.executor.start(self._spec(plan, number))
@@ -191,7 +195,7 @@ class Engine:
             self.ledger.add(event)
             self.world.view.event(event, self.ledger, self._now())
 
-    def _choose_arms(self, anatomy: Anatomy, session: Session, plan: SessionPlan) -> None:
+    def _choose_arms(self, anatomy: Anatomy, session: Session | None, plan: SessionPlan) -> None:
         self._arms, skipped = applicable(self.meta.arms, anatomy, self.world.explicit_arms, self.world.clock())
         if not self.world.explicit_arms:
             ceiling = ceiling_of(phase_shares(self.ledger.phases))
@@ -201,7 +205,7 @@ class Engine:
             skipped += hopeless
         for voided in skipped:
             self._void(voided)
-        if plan.add_later:
+        if plan.add_later and session is not None:
             for arm in self._arms:
                 self._waiting.append(arm.id)
                 session.send(Control("try", arm.id, arm))
@@ -245,8 +249,9 @@ class Engine:
     # --- after a session ---------------------------------------------------------------------------------------------
 
     def _progress(self, arm: str) -> int:
-        record = self.ledger.arm(arm)
-        return len(record.pairs()) + len(record.ready) * 1000
+        """Grows when a session was of use to the arm: by its first warm-up, and by each pair."""
+        record = self.ledger.arms.get(arm)
+        return 0 if record is None else len(record.pairs()) + bool(record.ready)
 
     def _account(self, plan: SessionPlan, before: dict[str, int], starts: dict[str, int]) -> None:
         """Attribute how the session ended; count the arms that got nowhere."""
@@ -257,9 +262,12 @@ class Engine:
         if plan.arms and plan.arms[0].id == VERIFY.id:
             self._idle[VERIFY.id] = 1
             self._clear_the_compiler(ended)
-        for arm, progress in before.items():
+        if self._arms is None and self.ledger.anatomy is not None:
+            self._choose_arms(self.ledger.anatomy, None, plan)
+        tried = {arm for arm in before if self.ledger.starts(arm) > starts[arm]}
+        for arm in tried or {a.id for a in plan.arms[:1]}:
             record = self.ledger.arm(arm)
-            if record.started > starts[arm] and arm != crashed_arm and self._progress(arm) == progress:
+            if arm != crashed_arm and self._progress(arm) == before[arm]:
                 self._idle[arm] = self._idle.get(arm, 0) + 1
             if record.open and enough(record.ratio(), arm, self.limits):
                 self._void(ArmVoided(self.world.clock(), arm, "completed", ""))
@@ -296,6 +304,20 @@ class Engine:
             self._void(ArmVoided(self.world.clock(), arm, outcome, why))
         return arm
 
+    def _close_what_is_open(self, interrupted: bool) -> None:
+        """Every arm that applies has an outcome in the end; a crash that eager was not seen to survive is no proof."""
+        reason = "the run was interrupted" if interrupted else "no time was left"
+        for arm in self._arms or ():
+            record = self.ledger.arm(arm.id)
+            if record.open and len(record.pairs()) < FEWEST_PAIRS:
+                why = f"{reason} to {'finish' if record.started else 'try'} it"
+                self._void(ArmVoided(self.world.clock(), arm.id, "cancelled", why))
+        if unproven_crash(self.ledger):
+            for ending in self.ledger.endings:
+                if ending.code and ending.arm and self.ledger.arm(ending.arm).outcome in ("crashed", "out_of_memory"):
+                    why = f"the script ended with {ending.error}, and {reason} to see whether it does so in eager too"
+                    self._void(ArmVoided(self.world.clock(), ending.arm, "cancelled", why))
+
     def _clear_the_compiler(self, ended: ScriptEnded | None) -> None:
         """The script crashed at the same place in eager mode: not the compiler's fault."""
         if ended is None or not ended.code:
@@ -303,15 +325,9 @@ class Engine:
         for crash in self.ledger.endings[:-1]:
             if crash.arm and crash.error == ended.error and crash.where == ended.where:
                 self.world.view.say(f"the crash under {crash.arm} is the script's own: eager ends there too")
-                self.ledger.arm(crash.arm).outcome = None
-                self._void(
-                    ArmVoided(
-                        self.world.clock(),
-                        crash.arm,
-                        "cancelled",
-                        "the script itself ends with this error there",
-                    )
-                )
+                outcome: Outcome = "completed" if self.ledger.arm(crash.arm).pairs() else "cancelled"
+                why = "the script itself ends with this error there"
+                self._void(ArmVoided(self.world.clock(), crash.arm, outcome, why))
 
     def _complete_short_arms(self) -> None:
         """An arm that cannot get further has what it has."""
@@ -328,7 +344,8 @@ class Engine:
         """Nothing to measure: is it the script, or are we in its way?"""
         ended = self.ledger.endings[-1] if self.ledger.endings else None
         gone = self.ledger.exits[-1]
-        died = (ended is not None and ended.code != 0) or (ended is None and gone.killed_by_driver is None)
+        vanished = ended is None and gone.killed_by_driver is None and gone.code != 0
+        died = vanished or (ended is not None and ended.code != 0)
         if not died:
             return None
         self.world.view.say("the script fails; running it once without speedproof to see whose fault that is")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..errors import Exit
-from ..model import SCHEMA_VERSION, Event, Result, RunMeta, ScriptEnded, Verdict
+from ..model import SCHEMA_VERSION, Event, Result, RunMeta, ScriptEnded, Variant, Verdict
 from .ledger import Ledger, fold
 from .result import baseline_of, ceiling_of, noise_of, variants_of
 from .verdict import Case, failed, judge
@@ -39,7 +39,7 @@ def of_ledger(
         interrupted=interrupted,
         budget_s=meta.budget_s,
     )
-    decided = verdict if verdict is not None else _no_steps(ledger) or judge(case)
+    decided = verdict or (None if interrupted else _no_steps(ledger)) or _fails_early(ledger, variants) or judge(case)
     return Result(
         schema_version=SCHEMA_VERSION,
         verdict=decided,
@@ -91,6 +91,15 @@ def _no_steps(ledger: Ledger) -> Verdict | None:
             "a loop that starts late needs a longer --budget: 40% of it is spent on looking",
         ),
     )
+
+
+def _fails_early(ledger: Ledger, variants: tuple[Variant, ...]) -> Verdict | None:
+    """The script trains for some steps and then fails in eager mode, before anything could be measured."""
+    measured = any(v.speedup is not None or v.outcome in ("crashed", "unsupported", "timed_out") for v in variants)
+    endings = [e for e in ledger.endings if e.arm in (None, "aa", "verify")]
+    if measured or not endings or not all(e.code for e in endings):
+        return None
+    return failed(endings[-1], "", "run it without speedproof and mend it first")
 
 
 def _failure(ledger: Ledger, verdict: Verdict) -> ScriptEnded | None:

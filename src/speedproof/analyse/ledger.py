@@ -46,6 +46,8 @@ class ArmRecord:
     outcome: Outcome | None = None
     why: str = ""
     traceback: str = ""
+    _ratio: Ratio | None = None
+    _ratio_size: int = 0
 
     def pairs(self) -> list[Pair]:
         """Whole pairs, steady blocks only where there are any: a block with a compile in it is a cost, not a speed."""
@@ -63,7 +65,15 @@ class ArmRecord:
         ]
 
     def ratio(self) -> Ratio | None:
+        """The ratio over all pairs."""
         return ratio_of_means(self.pairs())
+
+    def ratio_lately(self) -> Ratio | None:
+        """The same, at most some pairs old: cheap enough to be asked for ten times a second."""
+        size = len(self.blocks)
+        if size > 1.03 * self._ratio_size or size < 40:
+            self._ratio_size, self._ratio = size, self.ratio()
+        return self._ratio
 
     def compiling_share(self) -> float | None:
         """Share of the timed arm blocks in which something was still compiled."""
@@ -158,7 +168,12 @@ class Ledger:
                 self.exits.append(event)
                 self.arm_at_exit, self.current = self.current, None
 
+    def starts(self, arm: str) -> int:
+        """How often ``arm`` was started."""
+        return self.arms[arm].started if arm in self.arms else 0
+
     def arm(self, arm: str) -> ArmRecord:
+        """The record of ``arm``, made if there is none yet."""
         return self.arms.setdefault(arm, ArmRecord(arm))
 
     def _steps(self, steps: int) -> None:

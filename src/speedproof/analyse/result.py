@@ -103,8 +103,15 @@ def break_even(cost_s: float | None, base_ns: float | None, ratio: Ratio | None)
 
 def variants_of(ledger: Ledger, arms: Sequence[Arm], baseline: Baseline) -> tuple[Variant, ...]:
     base_ns = baseline.step_ms.mean * 1e6 if baseline.step_ms is not None else None
-    shown = (a for a in arms if a.kind in ("compile", "rival", "as_written") and a.id in ledger.arms)
+    shown = (a for a in arms if a.kind in ("compile", "rival", "as_written") and _applies(ledger, a))
     return tuple(_variant(ledger, arm, base_ns) for arm in shown if not _not_there(ledger.arm(arm.id)))
+
+
+def _applies(ledger: Ledger, arm: Arm) -> bool:
+    """Arms that were never tried are in the verdict too; the script's own requests only where it has any."""
+    if arm.id in ledger.arms:
+        return True
+    return ledger.anatomy is not None and (arm.kind != "as_written" or bool(ledger.anatomy.sites))
 
 
 def _not_there(record: ArmRecord) -> bool:

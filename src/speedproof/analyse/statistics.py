@@ -101,7 +101,7 @@ def without_workload(pairs: Sequence[Pair]) -> Sequence[Pair]:
     exponent (time ~ elements^gamma, the same for both arms) is fitted within arms on log scale and taken out; the
     pairs come back unchanged where the work does not vary, or where taking it out does not narrow the spread.
     """
-    if len(pairs) < FEWEST_PAIRS or any(p.base_elements <= 0 or p.arm_elements <= 0 for p in pairs):
+    if len(pairs) < FEWEST_PAIRS or any(min(p.base_elements, p.arm_elements, p.base_ns, p.arm_ns) <= 0 for p in pairs):
         return pairs
     x = [math.log(p.base_elements) for p in pairs] + [math.log(p.arm_elements) for p in pairs]
     if statistics.pstdev(x) < 0.01:

@@ -167,7 +167,10 @@ def _limited(case: Case) -> Verdict:
 def _elsewhere(case: Case) -> tuple[str, tuple[str, ...]]:
     """Where the time goes instead, and what to do about it."""
     phases = case.baseline.phases or {}
-    if phases.get("data", 0.0) >= phases.get("other", 0.0):
+    largest = max(("data", "transfer", "other"), key=lambda p: phases.get(p, 0.0))
+    if largest == "transfer":
+        return "moves_data", ("most of a step moves data: keep batches on the device, or pin memory and do not block",)
+    if largest == "data":
         return "waits_for_data", (
             "the loop waits for its loader: raise num_workers, cache or vectorise the decoding, then measure again",
         )

@@ -10,12 +10,12 @@ from importlib import import_module
 from .. import __version__
 from ..errors import Exit, SpeedproofError
 
-COMMANDS = {
-    "run": "measure a script, try torch.compile on it, decide",
-    "demo": "the same on a ResNet-50 script that ships with speedproof",
-    "report": "render a stored run again",
-    "list": "past runs",
-    "doctor": "is this machine's compile stack healthy?",
+COMMANDS = {  # name: (module, what it does)
+    "run": ("run", "measure a script, try torch.compile on it, decide"),
+    "demo": ("demo", "the same on a ResNet-50 script that ships with speedproof"),
+    "report": ("report", "render a stored run again"),
+    "list": ("past", "past runs"),
+    "doctor": ("doctor", "is this machine's compile stack healthy?"),
 }
 
 
@@ -29,14 +29,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"speedproof {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    for name, help_text in COMMANDS.items():
+    for name, (_, help_text) in COMMANDS.items():
         commands.add_parser(name, help=help_text, add_help=False)
     known, rest = parser.parse_known_args(words[:1])
     if known.command is None:
         parser.print_help()
         return Exit.USAGE
     try:
-        command = import_module(f"{__name__}.{known.command}")
+        command = import_module(f"{__name__}.{COMMANDS[known.command][0]}")
         return int(command.main(words[1:] if not rest else [*rest, *words[1:]]))
     except SpeedproofError as error:
         print(f"speedproof: {error.message}\n  {error.hint}  [{error.slug}]", file=sys.stderr)

@@ -319,6 +319,7 @@ def put_back(manifest: str | None) -> tuple[list[str], list[NotRestored]]:
     """
     restored: list[str] = []
     failed: list[NotRestored] = []
+    _take_links_away(manifest)
     for path, kept in reversed(_kept_copies(manifest).items()):
         try:
             _copy_over(kept, path)
@@ -329,17 +330,34 @@ def put_back(manifest: str | None) -> tuple[list[str], list[NotRestored]]:
     return restored, failed
 
 
-def _kept_copies(manifest: str | None) -> dict[str, str]:
-    copies: dict[str, str] = {}
+def _entries(manifest: str | None) -> list[dict[str, object]]:
+    entries: list[dict[str, object]] = []
     if manifest is None:
-        return copies
+        return entries
     with contextlib.suppress(OSError), open(manifest, "rb") as lines:
         for line in lines:
-            with contextlib.suppress(ValueError, TypeError, KeyError):  # half a line, of a killed process
+            with contextlib.suppress(ValueError):  # half a line, of a killed process
                 entry = json.loads(line)
-                if isinstance(entry["path"], str) and isinstance(entry["kept"], str):
-                    copies.setdefault(entry["path"], entry["kept"])
+                if isinstance(entry, dict) and isinstance(entry.get("path"), str):
+                    entries.append(entry)
+    return entries
+
+
+def _kept_copies(manifest: str | None) -> dict[str, str]:
+    copies: dict[str, str] = {}
+    for entry in _entries(manifest):
+        if isinstance(entry.get("kept"), str):
+            copies.setdefault(str(entry["path"]), str(entry["kept"]))
     return copies
+
+
+def _take_links_away(manifest: str | None) -> None:
+    """Links of ours, to checkpoints in the scratch folder, where nothing stood before. What is no link stays."""
+    for entry in _entries(manifest):
+        path, link = str(entry["path"]), entry.get("link")
+        with contextlib.suppress(OSError):
+            if isinstance(link, str) and os.path.islink(path) and os.readlink(path) == link:
+                os.unlink(path)
 
 
 def _copy_over(kept: str, path: str) -> None:

@@ -46,7 +46,7 @@ def named_arms(text: str) -> tuple[Arm, ...]:
             f"no variant is called {', '.join(unknown) or '(nothing)'}",
             f"choose from {', '.join(known)}, or name a .json file with a list of arms",
         )
-    return tuple(known[n] for n in names)
+    return tuple(known[n] for n in dict.fromkeys(names))
 
 
 def _arms_of_file(path: Path) -> tuple[Arm, ...]:
@@ -54,7 +54,10 @@ def _arms_of_file(path: Path) -> tuple[Arm, ...]:
 
     try:
         plain = json.loads(path.read_text())
-        return tuple(codec.from_plain(Arm, entry) for entry in plain)
+        arms = tuple(codec.from_plain(Arm, entry) for entry in plain)
+        if not arms or len({a.id for a in arms}) < len(arms):
+            raise ValueError("it needs at least one variant, and ids that differ")
+        return arms
     except (OSError, ValueError, TypeError) as error:
         raise SpeedproofError(
             "bad-variants-file",
@@ -76,7 +79,7 @@ def applicable(
         why = _why_not(arm, anatomy, explicit, wanted)
         if why is None:
             tried.append(arm)
-        elif arm is not AS_WRITTEN:
+        elif arm != AS_WRITTEN or explicit:
             skipped.append(ArmVoided(now_s, arm.id, "skipped", why))
     return tuple(tried), tuple(skipped)
 

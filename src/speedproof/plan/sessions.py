@@ -27,12 +27,13 @@ def next_session(
 
     ``attempts``: sessions started since the loop was last looked for from scratch.
     """
-    if attempts == 0:
+    if attempts == 0 and now_s < limits.end_s - policy.FEWEST_LEFT_S:
         return SessionPlan((AA,), True, "look at the loop, then try")
     if limits.end_s - now_s < policy.FEWEST_LEFT_S + ledger.startup_s or ledger.anatomy is None:
         return None
-    assert arms is not None
-    noise = (AA,) if _noise_unknown(ledger.arm(AA.id), limits) else ()
+    if arms is None:
+        return None
+    noise = (AA,) if _noise_unknown(ledger.arm(AA.id), idle, limits) else ()
     open_arms = (*noise, *(a for a in arms if _wants_more(ledger.arm(a.id), idle, limits)))
     if open_arms and (ledger.script_steps or policy.SHORT_SCRIPT_STEPS) < policy.SHORT_SCRIPT_STEPS:
         open_arms = open_arms[:1]
@@ -46,9 +47,9 @@ def next_session(
     return None
 
 
-def _noise_unknown(record: ArmRecord, limits: Limits) -> bool:
+def _noise_unknown(record: ArmRecord, idle: dict[str, int], limits: Limits) -> bool:
     """The noise floor comes first, but never at the cost of the variants."""
-    spent = record.spent_s >= limits.budget_s * policy.AA_SHARE
+    spent = record.spent_s >= limits.budget_s * policy.AA_SHARE or idle.get(AA.id, 0) >= policy.MOST_IDLE_SESSIONS
     return record.open and not spent and len(record.pairs()) < policy.FEWEST_PAIRS
 
 

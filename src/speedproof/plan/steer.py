@@ -65,9 +65,12 @@ def steer(
         if now_s > share.compile_end_s:
             return Kill(OVERRUN, share.arm)
         return None
-    if enough(record.ratio(), share.arm, limits) or now_s > share.end_s:
+    hung = _if_silent(ledger, silent_s, overdue=now_s > share.end_s)
+    if hung is not None:
+        return hung
+    if enough(record.ratio_lately(), share.arm, limits) or now_s > share.end_s:
         return Control("next", share.arm)
-    return _if_silent(ledger, silent_s)
+    return None
 
 
 def enough(ratio: Ratio | None, arm: str, limits: Limits) -> bool:
@@ -75,7 +78,9 @@ def enough(ratio: Ratio | None, arm: str, limits: Limits) -> bool:
     if ratio is None or ratio.pairs < policy.FEWEST_PAIRS or ratio.low is None or ratio.high is None:
         return False
     width = half_width(ratio)
-    if arm in ("aa", "verify"):
+    if arm == "verify":  # it has to reach a step, not a width
+        return False
+    if arm == "aa":
         return width <= policy.AA_GOOD and ratio.pairs >= 2 * policy.FEWEST_PAIRS
     bar = 1.0 + limits.threshold
     if not (ratio.low >= bar or ratio.high < bar):
@@ -85,13 +90,15 @@ def enough(ratio: Ratio | None, arm: str, limits: Limits) -> bool:
 
 
 def _while_starting(limits: Limits, session_s: float) -> Steering | None:
-    if session_s > limits.budget_s * policy.STARTUP_SHARE:
+    if session_s > max(policy.SHORTEST_STARTUP_S, limits.budget_s * policy.STARTUP_SHARE):
         return Kill("no step of a loop was recognised in the first part of the budget", None)
     return None
 
 
-def _if_silent(ledger: Ledger, silent_s: float) -> Steering | None:
+def _if_silent(ledger: Ledger, silent_s: float, overdue: bool = False) -> Steering | None:
+    """An arm that was told to close and says nothing gets less patience."""
     step_s = ledger.anatomy.step_s if ledger.anatomy is not None else 0.0
-    if silent_s > max(policy.SILENCE_S, policy.SILENT_STEPS * step_s):
+    patience = policy.OVERDUE_SILENCE_S if overdue else policy.SILENCE_S
+    if silent_s > max(patience, policy.SILENT_STEPS * step_s):
         return Kill(f"no sign of life for {silent_s:.0f} s: the script hangs", ledger.current, "crashed")
     return None

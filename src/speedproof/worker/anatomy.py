@@ -173,7 +173,7 @@ def steps_of(tape: Tape, boundary: Boundary) -> list[list[Notice]]:
 def _cycle(tape: Tape, what: str, key: int) -> int:
     """After how many boundary events the loop repeats: 16 updates, then a rollout, is a cycle of 16 (RL)."""
     single = Boundary("optimizer", key, 1)
-    foreign = [_no_grad_calls(step) for step in steps_of(tape, single)]
+    foreign = [_rollout_calls(step) for step in steps_of(tape, single)]
     busy = [i for i, n in enumerate(foreign) if n > 0]
     gaps = {b - a for a, b in itertools.pairwise(busy)}
     if len(busy) >= 3 and len(gaps) == 1 and 2 <= (gap := gaps.pop()) <= LONGEST_CYCLE:
@@ -181,8 +181,9 @@ def _cycle(tape: Tape, what: str, key: int) -> int:
     return 1
 
 
-def _no_grad_calls(step: list[Notice]) -> int:
-    return sum(n.what == "call" and n.mode is not None and not n.mode.grad for n in step)
+def _rollout_calls(step: list[Notice]) -> int:
+    """Calls without gradients in training mode; those in eval mode are an evaluation, however regular."""
+    return sum(n.what == "call" and n.mode is not None and n.mode.training and not n.mode.grad for n in step)
 
 
 @dataclass(frozen=True)

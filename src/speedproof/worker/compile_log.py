@@ -92,7 +92,9 @@ def parse_break(payload: str, outer: tuple[Place, ...], compile_id: str | None) 
     lines = [line.rstrip() for line in body.splitlines()]
     hints = tuple(line.strip()[6:] for line in lines if line.strip().startswith("Hint: "))
     explanation = next((ln.strip()[13:] for ln in lines if ln.strip().startswith("Explanation: ")), "")
-    stack = tuple(Place(f, int(n), name) for f, n, name in _FRAME.findall(payload.partition("User code traceback")[2]))
+    # torch's own traceback, which follows the user's, is none of our business
+    theirs = payload.partition("User code traceback")[2].partition("\nTraceback (most recent call last)")[0]
+    stack = tuple(Place(f, int(n), name) for f, n, name in _FRAME.findall(theirs))
     if not stack:
         inner = (Place(at[1], int(at[2]), None),) if at else ()
         stack = outer[:-1] + inner if outer and inner else outer + inner

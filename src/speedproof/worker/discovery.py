@@ -151,8 +151,10 @@ class Discovery:
         tape = self._watch.tape
         if tape is None:
             return 0
-        what = what_of(anatomy.boundary)
-        return sum(n for (kind, _), n in tape.counts.items() if kind == what) // anatomy.boundary.every
+        what, key = what_of(anatomy.boundary), anatomy.boundary.index
+        if anatomy.boundary.kind == "backward":
+            return sum(tape.of("backward").values()) // anatomy.boundary.every
+        return tape.of(what).get(key, 0) // anatomy.boundary.every
 
     def say_partial(self, anatomy: Anatomy) -> None:
         self._session.channel.say(AnatomyFound(time.time(), anatomy))

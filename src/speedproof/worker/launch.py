@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import importlib.machinery
 import os
 import runpy
@@ -38,7 +39,7 @@ def _run_script(script: str, args: tuple[str, ...]) -> None:
     # python resolves links before it takes the folder, but names the file as it was given
     sys.path.insert(0, os.path.dirname(os.path.realpath(script)))
     main = _fresh_main()
-    main.__file__ = os.path.abspath(script)
+    main.__file__ = script if os.path.isabs(script) else os.path.join(os.getcwd(), script)  # not normalised
     main.__dict__["__cached__"] = None
     main.__loader__ = importlib.machinery.SourceFileLoader("__main__", main.__file__)
     with open(script, "rb") as source:
@@ -48,6 +49,8 @@ def _run_script(script: str, args: tuple[str, ...]) -> None:
 
 def _fresh_main() -> Any:
     main = types.ModuleType("__main__")
-    main.__dict__["__builtins__"] = __builtins__
+    main.__dict__["__builtins__"] = builtins
+    if sys.version_info < (3, 14):
+        main.__dict__["__annotations__"] = {}
     sys.modules["__main__"] = main
     return main

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 import traceback
+from types import TracebackType
 from typing import Any
 
 from .. import codec
@@ -125,8 +127,7 @@ def run(spec_path: str) -> None:
         raise
     except BaseException as error:  # noqa: BLE001 - the border to the user's script
         worker.ended(1, error)
-        _print_as_python_would(error)
-        sys.exit(1)
+        _end_as_python_would(error)
     worker.ended(0, None)
 
 
@@ -171,14 +172,24 @@ def _exit_code(end: SystemExit) -> int:
     return end.code if isinstance(end.code, int) else 1
 
 
-def _print_as_python_would(error: BaseException) -> None:
-    sys.stderr.write(_own_traceback(error))
+def _end_as_python_would(error: BaseException) -> None:
+    """The script's own excepthook, our frames left out; then status 1, or death by SIGINT."""
+    sys.excepthook(type(error), error, _own_frames(error))
+    if isinstance(error, KeyboardInterrupt):
+        sys.stderr.flush()
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+    sys.exit(1)
 
 
 def _own_traceback(error: BaseException) -> str:
-    """The traceback from the user's first line on: the frames that launched it are ours."""
     if isinstance(error, SystemExit):
         return f"SystemExit: {error.code}\n"
+    return "".join(traceback.format_exception(type(error), error, _own_frames(error)))
+
+
+def _own_frames(error: BaseException) -> TracebackType | None:
+    """The traceback from the user's first line on: the frames that launched it are ours."""
     trace = error.__traceback__
     here = os.path.dirname(os.path.abspath(__file__))
     while trace is not None and (
@@ -186,4 +197,4 @@ def _own_traceback(error: BaseException) -> str:
         or trace.tb_frame.f_code.co_filename.startswith("<frozen runpy")
     ):
         trace = trace.tb_next
-    return "".join(traceback.format_exception(type(error), error, trace))
+    return trace

@@ -20,7 +20,7 @@ from .watch import Watch
 
 
 class PhaseClock:
-    """``start`` it at a step boundary; ``stop`` returns the exclusive nanoseconds of each phase."""
+    """``start`` it at a step boundary; ``lap`` returns the exclusive nanoseconds of each phase."""
 
     def __init__(self, watch: Watch, device: Device, roles: dict[int, RootRole]) -> None:
         self._watch, self._device, self._roles = watch, device, roles
@@ -37,11 +37,16 @@ class PhaseClock:
         self._device.synchronize()
         self._since = time.perf_counter_ns()
 
-    def stop(self) -> dict[str, int]:
+    def lap(self) -> dict[str, int]:
+        """What has been booked since the last lap. A boundary may lie inside a call, so the watch runs on."""
         self._book()
+        totals, self._totals = self._totals, dict.fromkeys(PHASES, 0)
+        return totals
+
+    def stop(self) -> None:
+        """Take every hook away."""
         while self._undo:
             self._undo.pop()()
-        return dict(self._totals)
 
     # --- the stop watch --------------------------------------------------------------------------------
 

@@ -90,9 +90,12 @@ class Keeper:
         os.makedirs(self._kept_dir, exist_ok=True)
         kept = os.path.join(self._kept_dir, f"{os.getpid()}-{len(self._seen)}-{os.path.basename(real)[:80]}")
         shutil.copy2(real, kept)
-        with open(self._manifest, "a") as manifest:
-            manifest.write(json.dumps({"path": real, "kept": kept}) + "\n")
+        self._note({"path": real, "kept": kept})
         return kept
+
+    def _note(self, entry: dict[str, str | None]) -> None:
+        with open(self._manifest, "a") as manifest:
+            manifest.write(json.dumps(entry) + "\n")
 
     # --- diversions ------------------------------------------------------------------------------------
 
@@ -110,6 +113,21 @@ class Keeper:
 
         torch.save, torch.load = save_elsewhere, load_from_there
 
+    def _show(self, path: str, scratch: str) -> None:
+        """Put a link to the diverted file where the script expects it: scripts copy and rename their checkpoints.
+
+        The guard takes the link away, or puts back what stood there.
+        """
+        try:
+            if os.path.lexists(path):
+                self._keep(path, "changed")
+                os.unlink(path)
+            else:
+                self._note({"path": path, "kept": None, "link": scratch})
+            os.symlink(scratch, path)
+        except OSError:
+            pass  # a file system without links: torch.load still finds it
+
     def _elsewhere(self, f: Any) -> Any:
         path = _path(f)
         if path is None or path.startswith(self._ours):
@@ -120,6 +138,11 @@ class Keeper:
             folder = os.path.join(self._scratch, "saved", str(len(self._diverted)))
             os.makedirs(folder, exist_ok=True)
             self._diverted[path] = os.path.join(folder, os.path.basename(path))
+            self._busy = True
+            try:
+                self._show(path, self._diverted[path])
+            finally:
+                self._busy = False
             self._channel.say(FileTouched(time.time(), path, "diverted", None))
         return self._diverted[path]
 

@@ -156,7 +156,7 @@ class Session:
             counts.calls,
             counts.elements,
             self._clock.compiles - self._compiles_before,
-            counts.foreign == 0 and self.watch.foreign_batches == 0,
+            counts.foreign == 0 and self.watch.fed_from_home(counts.calls > 0 and counts.foreign == 0),
         )
         if now - self._last_sign > 1_000_000_000:
             self._last_sign = now
@@ -169,7 +169,6 @@ class Session:
 
     def _open_step(self) -> None:
         self.board.counts.clear()
-        self.watch.foreign_batches = 0
         self._compiles_before = self._clock.compiles
         self._start_ns = time.perf_counter_ns()
 
@@ -213,16 +212,17 @@ class Session:
         wanted = schedule.phase_steps
         if schedule.script_steps is not None:
             wanted = max(2, min(wanted, schedule.script_steps // 5))
+        clock.start()
         while self._phase_steps < wanted and spent < schedule.phase_s * 1e9:
-            clock.start()
             step = yield
-            phases = clock.stop()
+            phases = clock.lap()
             spent += step.ns
             if step.regular:
                 self._phase_steps += 1
                 self._recent.append(step.ns)
                 for name, ns in phases.items():
                     totals[name] += ns
+        clock.stop()
         self._say_phases()
 
     def _say_phases(self) -> None:
@@ -249,10 +249,8 @@ class Session:
         ready = yield from self._warm_up(arm)
         if not ready:
             return None
-        yield from self._pairs(arm)
-        if not self._failed(arm):
-            self._close(arm, "completed", "")
-        return None
+        fit = yield from self._pairs(arm)
+        return self._close(arm, "completed", "") if fit else None
 
     def _warm_up(self, arm: Arm) -> Generator[None, Step, bool]:
         """Run the arm until nothing compiles any more; whether it is fit to be timed."""
@@ -300,8 +298,11 @@ class Session:
 
     # --- timing ----------------------------------------------------------------------------------------
 
-    def _pairs(self, arm: Arm) -> Steps:
-        """Pairs of blocks, eager and arm in random order, until the driver or the schedule says enough."""
+    def _pairs(self, arm: Arm) -> Generator[None, Step, bool]:
+        """Pairs of blocks, eager and arm in random order, until the driver or the schedule says enough.
+
+        Returns whether the arm survived; where it did not, it has been closed.
+        """
         schedule = self.spec.schedule
         first = schedule.pairs_done.get(arm.id, 0)
         chance = random.Random(f"{schedule.seed}/{arm.id}/{first}")
@@ -316,13 +317,14 @@ class Session:
                     self.device.forget_peak()
                 yield from self._block(arm, pair, side, position, length)
                 if self._failed(arm):
-                    return
+                    return False
                 if weigh:
                     peaks[side] = max(peaks.get(side, 0), self.device.peak_bytes() or 0)
             if pair - first == MEMORY_PAIRS - 1:
                 self._say_memory(arm, peaks)
             if self._told_to_close(arm):
-                return
+                break
+        return True
 
     def _block(self, arm: Arm, pair: int, side: Literal["base", "arm"], position: int, length: int) -> Steps:
         self.board.on = side == "arm"

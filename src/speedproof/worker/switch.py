@@ -220,6 +220,10 @@ def failure_of(error: BaseException) -> Failure:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory ran out, also where a compiler wrapped the error in its own."""
+    inner = getattr(error, "inner_exception", None) or error.__cause__
+    if inner is not None and inner is not error and is_out_of_memory(inner):
+        return True
     if isinstance(error, MemoryError) or type(error).__name__ in ("OutOfMemoryError", "CUDAOutOfMemoryError"):
         return True
     text = str(error)

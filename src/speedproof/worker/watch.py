@@ -62,11 +62,11 @@ class Watch:
         self.tape: Tape | None = Tape()
         self.roots: list[SeenRoot] = []
         self.optimizers: list[SeenOptimizer] = []
-        self.loaders: list[tuple[int, LoaderFact]] = []
-        self.foreign_batches = 0
+        self.loaders: list[tuple[Any, LoaderFact]] = []
         self.home_loaders: set[int] | None = None
         self.active = True
         self.step_spans: tuple[Callable[[], None], Callable[[], None]] | None = None
+        self._fed_by: set[int] = set()
         self.surprised: Callable[[], None] | None = None
         self.site_stack: list[int] = []
         self._fleeting: set[type] = set()
@@ -144,7 +144,8 @@ class Watch:
 
     def optimizer_alive(self) -> bool:
         """Whether the script has made an optimizer: then a training loop is to come."""
-        return any(isinstance(o, torch.optim.Optimizer) for o in gc.get_objects())
+        # type(), since isinstance asks an object for its __class__, which proxies and lazy modules answer loudly
+        return any(issubclass(type(o), torch.optim.Optimizer) for o in gc.get_objects())
 
     def _is_loop_thread(self) -> bool:
         if self._thread is None:
@@ -246,8 +247,7 @@ class Watch:
             if not self.active or self._in_loader or _in_loader_worker():
                 return plain(iterator)
             key = self._loader(iterator)
-            if self.home_loaders is not None and key not in self.home_loaders:
-                self.foreign_batches += 1
+            self._fed_by.add(key)
             self.notice("next", key)
             self._in_loader = True
             try:
@@ -263,11 +263,24 @@ class Watch:
 
     def _loader(self, iterator: Any) -> int:
         dataset = iterator._dataset
-        for index, (identity, _) in enumerate(self.loaders):
-            if identity == id(dataset):
+        for index, (known, _) in enumerate(self.loaders):
+            if known() is dataset:
                 return index
-        self.loaders.append((id(dataset), _loader_fact(iterator)))
+        self.loaders.append((_reference(dataset), _loader_fact(iterator)))
         return len(self.loaders) - 1
+
+    def fed_from_home(self, trains: bool) -> bool:
+        """Whether the batches since the last call came from the loop's own loaders alone.
+
+        A loader that feeds a whole training step by itself becomes one of them: some scripts make a dataset anew
+        each epoch. One that is read beside them is an evaluation of something the switch does not see.
+        """
+        fed, self._fed_by = self._fed_by, set()
+        if self.home_loaders is None or fed <= self.home_loaders:
+            return True
+        if trains and not fed & self.home_loaders:
+            self.home_loaders |= fed
+        return fed <= self.home_loaders
 
     def _wrap_backward(self) -> None:
         for name in ("backward", "grad"):
@@ -296,6 +309,14 @@ class Watch:
                     self.notice("backward", 0)
 
         return backward
+
+
+def _reference(dataset: Any) -> Callable[[], Any]:
+    """A way back to ``dataset`` that does not keep it alive; lists and the like allow none, and are kept."""
+    try:
+        return weakref.ref(dataset)
+    except TypeError:
+        return lambda: dataset
 
 
 def _in_loader_worker() -> bool:
