@@ -60,6 +60,26 @@ def eager_call(module: torch.nn.Module) -> Callable[..., Any]:
     return call
 
 
+def compilable_call(module: torch.nn.Module) -> Callable[..., Any]:
+    """What to hand to ``torch.compile`` so that the whole call of ``module`` is looked at.
+
+    Dynamo skips frames of torch.nn itself, so up to 2.13 ``_call_impl`` of an ``nn.Sequential`` captured nothing;
+    torch.compile(module) goes through ``wrap_inline`` then, and 2.14 does so for ``_call_impl`` as well.
+    """
+    call = eager_call(module)
+    if not type(module).forward.__module__.startswith("torch.nn"):
+        return call
+    try:
+        if hasattr(
+            importlib.import_module("torch._dynamo.eval_frame").OptimizedModule, "_should_wrap_module_call_impl"
+        ):
+            return call
+        wrapped: Callable[..., Any] = importlib.import_module("torch._dynamo.external_utils").wrap_inline(call)
+    except (ImportError, AttributeError):
+        return call
+    return wrapped
+
+
 def original_of(optimized: torch.nn.Module) -> torch.nn.Module:
     """The module inside what ``torch.compile(module)`` returned."""
     inner: torch.nn.Module = optimized._orig_mod

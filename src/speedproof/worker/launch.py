@@ -51,6 +51,6 @@ def _fresh_main() -> Any:
     main = types.ModuleType("__main__")
     main.__dict__["__builtins__"] = builtins
     if sys.version_info < (3, 14):
-        main.__dict__["__annotations__"] = {}
+        main.__annotations__ = {}
     sys.modules["__main__"] = main
     return main

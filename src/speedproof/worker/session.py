@@ -47,6 +47,7 @@ from .watch import Watch
 MEMORY_PAIRS = 3  # resetting the peak costs a system call: do it for the first pairs only
 SHORTEST_CHECK_NS = 20_000_000  # how often the control file is looked at, at most
 RESERVED_STEPS = 3
+WAITING_SHARE = 0.03  # of the step spent in the loader, from which on its queue matters
 QUEUE_STEPS, QUEUE_BLOCK_S = 8, 0.25  # the least a block has on an accelerator
 
 
@@ -373,6 +374,8 @@ class Session:
         schedule = self.spec.schedule
         typical = statistics.median(self._recent) / 1e9
         wished = max(1, round(schedule.block_s / typical))
+        if self._waits_for_data():  # what is used up untimed must not outweigh what is timed
+            wished = max(wished, 2 * self._prefetched)
         if self.device.asynchronous:  # the queue drains at each edge: make that rare
             wished = max(QUEUE_STEPS, round(QUEUE_BLOCK_S / typical))
         if schedule.script_steps is None:
@@ -385,8 +388,10 @@ class Session:
 
         Only where the loop waits for its loader at all, and where the script has steps to spare.
         """
-        waits = self._data_share > 0.03
-        return self._prefetched if waits and self.spec.schedule.script_steps is None else 0
+        return self._prefetched if self._waits_for_data() and self.spec.schedule.script_steps is None else 0
+
+    def _waits_for_data(self) -> bool:
+        return self._data_share > WAITING_SHARE
 
     def _say_memory(self, arm: Arm, peaks: dict[str, int]) -> None:
         for side in ("base", "arm"):

@@ -127,7 +127,8 @@ class Switchboard:
         if arm.kind == "compile":
             for front in self.fronts:
                 if front.counted:
-                    front.compiled = self.sites.compile(front.eager, **compile_arguments(arm.config))
+                    call = compat.compilable_call(front.module)
+                    front.compiled = self.sites.compile(call, **compile_arguments(arm.config))
             if not any(f.counted for f in self.fronts):
                 self.sites.chosen = self._choose_recompiled(arm)
         elif arm.kind == "as_written":
