@@ -24,6 +24,7 @@ from speedproof.worker.anatomy import (
 )
 
 EVAL = CallMode(training=False, grad=False)
+ROLLOUT = CallMode(training=True, grad=False)
 WAITING = Circumstances(optimizer_alive=True, patience_over=False)
 NO_OPTIMIZER = Circumstances(optimizer_alive=False, patience_over=False)
 SCRIPT_OVER = Circumstances(optimizer_alive=False, patience_over=True, script_over=True)
@@ -151,20 +152,30 @@ def test_an_rl_loop_of_sixteen_updates_and_a_rollout_is_one_step() -> None:
     loop = Loop()
     for _ in range(5):
         for _ in range(32):
-            loop.call(0, EVAL)
+            loop.call(0, ROLLOUT)
         for _ in range(16):
             loop.train()
     boundary = choose_boundary(loop.tape, WAITING)
     assert boundary == Boundary("optimizer", 0, 16, LAST_STEP)
     rhythm = rhythm_of(loop.tape, boundary)
-    assert rhythm.backwards == 16.0 and rhythm.calls == {0: 48.0} and set(rhythm.modes[0]) == {TRAIN, EVAL}
+    assert rhythm.backwards == 16.0 and rhythm.calls == {0: 48.0} and set(rhythm.modes[0]) == {TRAIN, ROLLOUT}
     assert rhythm.evaluation_calls == 0
+
+
+def test_an_evaluation_at_regular_distances_is_no_cycle() -> None:
+    loop = Loop()
+    for _ in range(5):
+        for _ in range(32):
+            loop.call(0, EVAL)
+        for _ in range(16):
+            loop.train()
+    assert choose_boundary(loop.tape, WAITING) == Boundary("optimizer", 0, 1, LAST_STEP)
 
 
 def test_rollouts_at_irregular_distances_are_no_cycle() -> None:
     loop = Loop()
     for updates in (7, 16, 3, 11):
-        loop.call(0, EVAL)
+        loop.call(0, ROLLOUT)
         for _ in range(updates):
             loop.train()
     assert choose_boundary(loop.tape, WAITING) == Boundary("optimizer", 0, 1, LAST_STEP)

@@ -16,6 +16,7 @@ import speedproof
 SOURCE = Path(speedproof.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 LONGEST = 520
+MAY_BE_LONGER = {"model.py": 640}  # it holds every type
 # Programs that another interpreter runs; the driver only knows their paths.
 IN_THE_USERS_INTERPRETER = ("worker/", "doctor/probe.py", "demo/resnet50.py")
 VOCABULARY = {"model", "codec", "errors"}
@@ -199,45 +200,27 @@ def test_the_home_of_private_names_says_on_which_torch_it_was_checked() -> None:
 # Size and words
 # -------------------------------------------------------------------------------------------------------------------
 
-TOO_LONG = pytest.mark.xfail(strict=True, raises=AssertionError, reason="the vocabulary of all types is one long file")
 
-
-@pytest.mark.parametrize(
-    "file", [pytest.param(f, id=name_of(f), marks=[TOO_LONG] if name_of(f) == "model.py" else []) for f in FILES]
-)
+@pytest.mark.parametrize("file", FILES, ids=name_of)
 def test_no_file_is_too_long(file: Path) -> None:
-    assert len(file.read_text(encoding="utf-8").splitlines()) <= LONGEST
+    assert len(file.read_text(encoding="utf-8").splitlines()) <= MAY_BE_LONGER.get(name_of(file), LONGEST)
 
 
 def test_every_module_has_a_docstring() -> None:
     assert [name_of(f) for f in FILES if not ast.get_docstring(tree_of(f))] == []
 
 
-def undocumented(file: Path, longer_than: int) -> list[str]:
+def undocumented(file: Path) -> list[str]:
     return [
         f"{name_of(file)}:{node.lineno} {node.name}"
         for node in tree_of(file).body
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_")
-        if not ast.get_docstring(node) and (node.end_lineno or 0) - node.lineno + 1 > longer_than
+        if not ast.get_docstring(node)
     ]
 
 
-def tells_by_itself(entry: str) -> bool:
-    """A ``main`` is told by its module; a class of fields only by their names, in the vocabulary and the reports."""
-    return entry.endswith(" main") or entry.startswith(("model.py", "config.py", "demo/", "doctor/probe.py"))
-
-
-def test_long_public_functions_and_classes_have_a_docstring() -> None:
-    lacking = [entry for f in FILES for entry in undocumented(f, longer_than=25) if not tells_by_itself(entry)]
-    known = {"of_ledger", "parser"}
-    assert {entry.rpartition(" ")[2] for entry in lacking} <= known, lacking
-
-
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="about sixty short functions and field-only classes lack one"
-)
 def test_every_public_function_and_class_has_a_docstring() -> None:
-    assert [entry for f in FILES for entry in undocumented(f, longer_than=0)] == []
+    assert [entry for f in FILES for entry in undocumented(f)] == []
 
 
 def test_exceptions_are_caught_by_name_but_at_the_border_to_the_users_script() -> None:

@@ -29,8 +29,12 @@ from speedproof.model import (
     TorchLoaded,
 )
 
-# JSON has no NaN and no infinity; no field has a use for them.
-st.register_type_strategy(float, st.floats(allow_nan=False, allow_infinity=False))
+
+@pytest.fixture(autouse=True, scope="module")
+def finite() -> None:
+    """JSON has no NaN and no infinity; no field has a use for them. Here, since the registry is one for all tests."""
+    st.register_type_strategy(float, st.floats(allow_nan=False, allow_infinity=False))
+
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
@@ -38,9 +42,8 @@ JSON = st.recursive(
     max_leaves=6,
 )
 
-EVENTS = st.one_of(
-    *[st.from_type(kind) for kind in (Block, ScriptEnded, SessionExit, TorchLoaded, Control, ArmReady)]
-)
+# by way of the kinds, since from_type looks up what a float is when it is called
+EVENTS = st.sampled_from([Block, ScriptEnded, SessionExit, TorchLoaded, Control, ArmReady]).flatmap(st.from_type)
 
 
 @given(EVENTS)

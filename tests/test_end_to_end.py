@@ -28,11 +28,6 @@ PATIENCE_S = 90.0
 Act = Callable[["Driver"], None]
 
 
-def bug(reason: str) -> pytest.MarkDecorator:
-    """A known fault of the program; the test tells when it is mended."""
-    return pytest.mark.xfail(reason=reason, strict=True)
-
-
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 
 
@@ -445,16 +440,7 @@ def test_a_script_without_steps(outcome: Outcome, name: str) -> None:
     "name",
     [
         pytest.param("raises after step 5", marks=scenario("raises after step 5")),
-        pytest.param(
-            "raises late",
-            marks=[
-                pytest.mark.slow,
-                scenario("raises late"),
-                pytest.mark.xfail(
-                    reason="where no time is left to verify, the crash stays the variant's", strict=False
-                ),
-            ],
-        ),
+        pytest.param("raises late", marks=[pytest.mark.slow, scenario("raises late")]),
     ],
 )
 def test_the_scripts_own_crash_is_not_blamed_on_compile(outcome: Outcome, name: str) -> None:
@@ -462,14 +448,12 @@ def test_the_scripts_own_crash_is_not_blamed_on_compile(outcome: Outcome, name: 
     assert not any("crash" in reason for reason in outcome.verdict["verdict"]["reasons"]), outcome.text
 
 
-@bug("ends as inconclusive, exit 5, with the advice to raise the budget")
 @scenario("raises after step 5")
 def test_a_script_that_always_fails_after_five_steps_is_a_failing_script(outcome: Outcome) -> None:
     assert (outcome.code, outcome.kind) == (3, "failed"), outcome.text
     assert "epoch of five" in outcome.stdout + outcome.stderr
 
 
-@bug("the hang eats the budget in A/A; no variant is listed and the verdict advises a larger budget")
 @scenario("hangs")
 def test_a_script_that_hangs_is_ended_within_the_budget(outcome: Outcome) -> None:
     assert outcome.seconds < 60, "the budget is 25 s; the rest is room for a busy machine"
@@ -529,10 +513,7 @@ def test_a_worker_killed_under_a_variant_is_its_outcome(outcome: Outcome) -> Non
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(
-            "Ctrl-C at the start",
-            marks=[scenario("Ctrl-C at the start"), bug("the verdict says failed: the budget for looking was used up")],
-        ),
+        pytest.param("Ctrl-C at the start", marks=scenario("Ctrl-C at the start")),
         pytest.param("Ctrl-C in A/A", marks=scenario("Ctrl-C in A/A")),
         pytest.param("Ctrl-C in compile", marks=scenario("Ctrl-C in compile")),
     ],
@@ -550,15 +531,7 @@ def test_ctrl_c_keeps_what_was_measured(outcome: Outcome, name: str) -> None:
 # ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "boom",
-        "no_device_memory",
-        pytest.param("no_memory", marks=bug("a MemoryError inside BackendCompilerFailed is taken for a crash")),
-        pytest.param("fails_late", marks=bug("an arm that failed while timed is closed a second time, as completed")),
-    ],
-)
+@pytest.mark.parametrize("name", ["boom", "no_device_memory", "no_memory", "fails_late"])
 @scenario("backends that raise")
 def test_a_backend_that_raises(outcome: Outcome, name: str) -> None:
     variant = outcome.variant(name)
@@ -600,7 +573,6 @@ def test_a_backend_that_is_killed(outcome: Outcome) -> None:
 
 
 @pytest.mark.slow
-@bug("variants that were never started are missing from the verdict file")
 @scenario("no time")
 def test_a_variant_that_was_never_reached_is_in_the_verdict(outcome: Outcome) -> None:
     """Three to a budget that the first one eats up: the others must not be missing without a word."""

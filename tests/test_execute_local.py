@@ -89,9 +89,7 @@ def start(tmp_path: Path) -> Start:
     def start(program: str, terminal: bool = False) -> LocalSession:
         worker = tmp_path / "worker.py"
         worker.write_text(PRELUDE + textwrap.dedent(program))
-        executor = LocalExecutor(
-            tmp_path, sys.executable, str(tmp_path), terminal=terminal, worker_program=worker
-        )
+        executor = LocalExecutor(tmp_path, sys.executable, str(tmp_path), terminal=terminal, worker_program=worker)
         return executor.start(spec_for(tmp_path))
 
     return start
@@ -428,9 +426,7 @@ def test_the_real_worker_program_is_where_the_executor_looks() -> None:
 
 def plain(tmp_path: Path, code: str, timeout_s: float = 10.0) -> tuple[int | None, str]:
     environment = dict(os.environ)
-    return run_plain(
-        sys.executable, ["-c", code], str(tmp_path), environment, timeout_s, tmp_path / "plain.log"
-    )
+    return run_plain(sys.executable, ["-c", code], str(tmp_path), environment, timeout_s, tmp_path / "plain.log")
 
 
 def test_run_plain(tmp_path: Path) -> None:

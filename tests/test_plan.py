@@ -100,8 +100,9 @@ def test_default_is_not_left_out_where_as_written_was_not_asked_for() -> None:
 
 def test_without_a_module_that_the_loop_calls_everything_is_skipped() -> None:
     tried, skipped = applicable(standard_arms(), anatomy(roots=(network(target=False),)), explicit=True, now_s=0.0)
-    assert tried == () and len(skipped) == 4
-    assert all("calls no module" in v.why for v in skipped)
+    assert tried == () and [v.arm for v in skipped] == ids(standard_arms())
+    assert "does not ask for compilation" in skipped[0].why
+    assert all("calls no module" in v.why for v in skipped[1:])
 
 
 def test_where_the_step_leaves_nothing_to_gain_all_but_as_written_is_skipped() -> None:
@@ -160,11 +161,6 @@ def test_a_variants_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
         named_arms(str(tmp_path / "none.json"))
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=pytest.fail.Exception,
-    reason="an empty list is accepted; the run then says: no variant in this budget",
-)
 def test_a_variants_file_without_variants_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "arms.json"
     file.write_text("[]")
@@ -172,9 +168,6 @@ def test_a_variants_file_without_variants_is_an_error(tmp_path: Path) -> None:
         named_arms(str(file))
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="default,default gives the variant twice, in the verdict file too"
-)
 def test_a_variant_that_is_named_twice_is_tried_once() -> None:
     assert ids(named_arms("default,default")) == ["default"]
 
@@ -293,8 +286,10 @@ def test_a_script_that_falls_silent_is_ended_as_crashed() -> None:
 def test_long_steps_may_be_silent_for_longer() -> None:
     slow = replace(anatomy(), step_s=10.0)
     ledger = fold([*TIMING, AnatomyFound(11.0, slow)])
-    assert word_to(ledger, SHARE, 250.0, 299.0) is None
-    assert isinstance(word_to(ledger, SHARE, 299.0, 301.0), Kill)
+    patience_s = policy.SILENT_STEPS * slow.step_s
+    assert patience_s > policy.SILENCE_S
+    assert word_to(ledger, SHARE, 250.0, patience_s - 1) is None
+    assert isinstance(word_to(ledger, SHARE, 250.0, patience_s + 1), Kill)
 
 
 def test_silence_between_arms_is_noticed_too() -> None:
@@ -302,11 +297,6 @@ def test_silence_between_arms_is_noticed_too() -> None:
     assert isinstance(word, Kill) and word.arm is None
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason='past its share a hung arm is told "next" for ever: the silence is never looked at',
-)
 def test_a_hang_is_noticed_also_when_the_share_is_used_up() -> None:
     short = Share("default", end_s=50.0, compile_end_s=45.0)
     assert isinstance(word_to(fold(TIMING), short, 200.0, policy.SILENCE_S + 50), Kill)

@@ -237,9 +237,7 @@ EMPTY = Result(
 )
 FAILED = dataclasses.replace(
     EMPTY,
-    verdict=Verdict(
-        "failed", "train.py fails without torch.compile too.", None, ("script_failed",), ("Fix it.",)
-    ),
+    verdict=Verdict("failed", "train.py fails without torch.compile too.", None, ("script_failed",), ("Fix it.",)),
     command=("train.py",),
     failure=ScriptEnded(
         9.0,
@@ -257,9 +255,7 @@ FAILED = dataclasses.replace(
 )
 INCONCLUSIVE = dataclasses.replace(
     WORTH_IT,
-    verdict=Verdict(
-        "inconclusive", "The machine is too noisy.", None, ("noise",), ("Run again with --budget 40m.",)
-    ),
+    verdict=Verdict("inconclusive", "The machine is too noisy.", None, ("noise",), ("Run again with --budget 40m.",)),
     noise=Noise(Ratio(1.01, 0.9, 1.12, 8), 0.14),
     variants=(dataclasses.replace(DEFAULT, speedup=Ratio(1.06, 0.93, 1.19, 9), break_even_steps=None),),
 )
@@ -403,8 +399,7 @@ def test_colour_changes_no_text(result: Result) -> None:
 # ------------------------------------------------------------------------------------------------------------
 
 CONTRACT = {
-    "": "verdict baseline ceiling noise variants findings claims environment command started elapsed_s"
-    " schema_version",
+    "": "verdict baseline ceiling noise variants findings claims environment command started elapsed_s schema_version",
     "verdict": "kind summary best reasons advice",
     "baseline": "step_ms steps phases peak_bytes",
     "baseline.step_ms": "mean low high",
@@ -448,9 +443,7 @@ def test_json_has_no_nan() -> None:
 
 def test_json_phases_sum_to_one_whatever_they_were() -> None:
     odd = dataclasses.replace(WORTH_IT.baseline, phases={"data": 2.0, "forward": 1.0, "unheard_of": 1.0})
-    phases = json.loads(report.render(dataclasses.replace(WORTH_IT, baseline=odd), "json"))["baseline"][
-        "phases"
-    ]
+    phases = json.loads(report.render(dataclasses.replace(WORTH_IT, baseline=odd), "json"))["baseline"]["phases"]
     assert list(phases) == list(PHASES)
     assert (phases["data"], phases["forward"], phases["other"]) == (0.5, 0.25, 0.25)
 
@@ -647,7 +640,9 @@ def test_registry_imports_no_renderer_before_it_is_asked() -> None:
     assert done.stdout == "set()\n"
 
 
-st.register_type_strategy(float, st.floats() | st.sampled_from([0.0, 1.0, 1.42, 1e-300, 1e300, -1.0]))
+@pytest.fixture(autouse=True, scope="module")
+def any_float() -> None:
+    st.register_type_strategy(float, st.floats() | st.sampled_from([0.0, 1.0, 1.42, 1e-300, 1e300, -1.0]))
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
@@ -667,8 +662,7 @@ def plausible(draw: st.DrawFn) -> Result:
     variant = st.builds(
         Variant,
         label=st.text(),
-        speedup=st.none()
-        | st.builds(Ratio, ratio=positive, low=st.none() | positive, high=st.none() | positive),
+        speedup=st.none() | st.builds(Ratio, ratio=positive, low=st.none() | positive, high=st.none() | positive),
         compile_s=st.builds(CompileCost, cold=st.none() | positive, warm=st.none() | positive),
         break_even_steps=st.none() | st.integers(0, 10**9),
         peak_bytes=st.none() | st.integers(0, 10**12),
@@ -681,9 +675,7 @@ def plausible(draw: st.DrawFn) -> Result:
     variants = tuple(draw(st.lists(variant, max_size=10)))
     verdict = dataclasses.replace(EMPTY.verdict, best=variants[0].id if variants else None)
     steps = draw(st.none() | st.integers(0, 10**9))
-    return dataclasses.replace(
-        EMPTY, verdict=verdict, baseline=draw(baseline), variants=variants, planned_steps=steps
-    )
+    return dataclasses.replace(EMPTY, verdict=verdict, baseline=draw(baseline), variants=variants, planned_steps=steps)
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))

@@ -148,11 +148,6 @@ def test_a_loop_of_other_code_hears_that() -> None:
     assert told(verdict) == ("not_worth_it", ("other_code",))
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="_elsewhere compares data and other only: transfer is told to raise num_workers",
-)
 def test_a_loop_that_waits_for_transfers_is_not_told_to_mend_its_loader() -> None:
     verdict = judge(case(variant(UNKNOWN), ceiling=LITTLE, baseline=phases(transfer=0.97, forward=0.03)))
     assert "waits_for_data" not in verdict.reasons

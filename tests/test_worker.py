@@ -36,11 +36,6 @@ from speedproof.plan.arms import AA, AS_WRITTEN, backend_arm
 Scenario = Callable[[Path], Any]
 
 
-def bug(reason: str) -> pytest.MarkDecorator:
-    """A known fault of the program; the test tells when it is mended."""
-    return pytest.mark.xfail(reason=reason, strict=True)
-
-
 EAGER_GRAPHS = backend_arm("eager")  # Dynamo without a compiler behind it
 
 # ----------------------------------------------------------------------------------------------------------
@@ -104,24 +99,19 @@ def seen_by_probe(both: Any, here: Path, words: tuple[str, ...], module: str | N
 @pytest.mark.parametrize("way", WAYS)
 def test_a_script_sees_what_it_would_see_under_python(both: Any, tmp_path: Path, way: str) -> None:
     expected, seen = seen_by_probe(both, tmp_path, *WAYS[way])
-    for known in ("globals", "builtins"):  # see the next tests
-        del expected[known], seen[known]
     assert seen == expected
 
 
-@bug("__annotations__ is missing")
 def test_the_globals_of_main_have_the_same_names(both: Any, tmp_path: Path) -> None:
     expected, seen = seen_by_probe(both, tmp_path, ("probe.py",), None)
     assert seen["globals"] == expected["globals"]
 
 
-@bug("__builtins__ is a dict")
 def test_builtins_of_main_is_the_module(both: Any, tmp_path: Path) -> None:
     expected, told = both(program(tmp_path, "__builtins__.shout = print\nshout('heard')\n"))
     assert (told.code, told.stdout, told.stderr) == (expected.code, expected.stdout, expected.stderr)
 
 
-@bug("abspath normalises __file__, python does not")
 @pytest.mark.parametrize("word", ["./probe.py", "folder/../probe.py"])
 def test_the_file_name_is_not_normalised(both: Any, tmp_path: Path, word: str) -> None:
     expected, seen = seen_by_probe(both, tmp_path, (word,), None)
@@ -169,14 +159,12 @@ def test_where_the_script_failed_is_told(both: Any, tmp_path: Path) -> None:
     assert (Path(ended.where.file).name, ended.where.line, ended.where.function) == ("program.py", 2, "divide")
 
 
-@bug("sys.excepthook is not called")
 def test_the_hook_for_exceptions_is_the_scripts_own(both: Any, tmp_path: Path) -> None:
     hook = "import sys\nsys.excepthook = lambda kind, *_: print('my hook', kind.__name__)\nraise ValueError('x')\n"
     expected, told = both(program(tmp_path, hook))
     assert (told.code, told.stdout, told.stderr) == (expected.code, expected.stdout, expected.stderr)
 
 
-@bug("the status is 1")
 def test_ctrl_c_ends_a_script_with_the_signal(both: Any, tmp_path: Path) -> None:
     expected, told = both(program(tmp_path, "raise KeyboardInterrupt\n"))
     assert told.code == expected.code
@@ -345,7 +333,6 @@ def test_two_networks_with_two_optimizers(outcome: Told) -> None:
     assert ready(outcome).log.graphs >= 2
 
 
-@bug("the steps of both optimizers are counted")
 @scenario("gan")
 def test_steps_of_a_whole_script_with_two_optimizers(outcome: Told) -> None:
     assert outcome.one(ScriptEnded).steps == 400
@@ -357,13 +344,11 @@ def test_without_an_optimizer_the_backward_pass_ends_a_step(outcome: Told) -> No
     assert outcome.targets == ["Sequential"] and outcome.anatomy.optimizers == ()
 
 
-@bug("isinstance on every object of the process sets off a FutureWarning of torch")
 @scenario("manual")
 def test_looking_for_an_optimizer_warns_of_nothing(outcome: Told) -> None:
     assert outcome.stderr == ""
 
 
-@bug("isinstance on every object of the process raises in the script")
 @scenario("strict warnings")
 def test_a_script_that_makes_warnings_errors_goes_on(outcome: Told) -> None:
     assert outcome.all(ScriptEnded) == [] and outcome.targets == ["Sequential"], outcome.stderr
@@ -390,14 +375,12 @@ def test_inference_without_a_loader(outcome: Told) -> None:
     assert all(block.calls == 2 * block.steps for block in outcome.all(Block))
 
 
-@bug("the boundary lies inside the forward call; all time is booked to other, and the ceiling is 1.00x")
 @scenario("one call")
 def test_inference_spends_its_step_in_forward(outcome: Told) -> None:
     phases = outcome.one(PhasesMeasured).phases_ns
     assert phases["forward"] > phases["other"], phases
 
 
-@bug("the calls of both modules are counted")
 @scenario("inference without loader")
 def test_steps_of_a_whole_script_that_ends_with_calls(outcome: Told) -> None:
     assert 598 <= outcome.one(ScriptEnded).steps <= 600
@@ -456,7 +439,6 @@ def test_training_in_a_child(outcome: Told, name: str) -> None:
     assert "the script's own end" not in outcome.stdout, "the parent must not go on to the script's end"
 
 
-@bug("loaders that were not there in the first steps make every step irregular")
 @scenario("new loader")
 def test_a_new_dataset_each_epoch_is_still_the_same_loop(outcome: Told) -> None:
     assert len(outcome.all(Block)) == 4
@@ -485,12 +467,15 @@ def test_a_script_that_compiles_itself_is_measured_against_eager(outcome: Told, 
     assert all(block.compiles == 0 and block.calls >= block.steps for block in outcome.all(Block))
 
 
-@bug("the stack of a break ends in torch/_dynamo/exc.py")
 @scenario("step")
 def test_breaks_inside_a_compiled_step_point_at_the_script(outcome: Told) -> None:
-    breaks = ready(outcome).log.breaks
-    assert breaks
-    assert {Path(place.file).name for found in breaks for place in found.stack[-1:]} == {"compiles_itself.py"}
+    stacks = [found.stack for found in ready(outcome).log.breaks]
+    source = (SCRIPTS / "compiles_itself.py").read_text().splitlines()
+    own = [[source[p.line - 1].strip() for p in stack if Path(p.file).name == "compiles_itself.py"] for stack in stacks]
+    # torch breaks inside optimizer.step by itself; the script's line is then the innermost of the script
+    assert {"loss.backward()", "optimizer.step()"} <= {lines[-1] for lines in own}
+    assert {lines[0] for lines in own} == {"whole_step(inputs)"}
+    assert not any("/torch/_dynamo/" in place.file for stack in stacks for place in stack)
 
 
 # ----------------------------------------------------------------------------------------------------------
@@ -539,7 +524,6 @@ def test_trackers_are_switched_off(outcome: tuple[int, str, list[Event], Path]) 
     assert re.search(r"'WANDB_MODE': 'disabled'", outcome[1]), outcome[1]
 
 
-@bug("a diverted file is not where the script looks for it")
 @pytest.mark.parametrize("name", AFTER_SAVING)
 @scenario("saved, then used")
 def test_a_script_may_use_the_file_that_it_saved(outcome: tuple[int, str, list[Event], Path], name: str) -> None:

@@ -18,6 +18,8 @@ NAMES = ("budget", "steps", "threshold", "variants", "python", "out", "json", "h
 
 @dataclass(frozen=True)
 class Options:
+    """What the user wants, merged from all sources, with the documented defaults."""
+
     budget_s: float = 600.0
     planned_steps: int | None = None
     threshold: float = 0.05

@@ -355,7 +355,7 @@ class Engine:
         if code is not None and code != 0:
             if not executor.terminal and self.world.plain_run(limit_s, True) in (None, 0):
                 self.world.view.say("the script needs a terminal: starting it in one")
-                executor.terminal, self.ledger, self._attempts = True, Ledger(), 0
+                executor.terminal, self.ledger, self._attempts = True, Ledger(sessions=self.ledger.sessions), 0
                 return None
             return failed(ended, f"exit status {code}", "run it without speedproof and mend it first")
         message = ended.error + ": " + ended.message if ended is not None else f"exit status {gone.code}"

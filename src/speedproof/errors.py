@@ -6,6 +6,8 @@ from enum import IntEnum
 
 
 class Exit(IntEnum):
+    """Exit codes of the command line, as documented for CI."""
+
     VERDICT = 0
     REGRESSION = 1
     USAGE = 2

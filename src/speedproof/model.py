@@ -164,6 +164,8 @@ class Boundary:
 
 @dataclass(frozen=True)
 class OptimizerFact:
+    """An optimizer of the loop. ``steps`` are those seen so far, ``parameters`` counts scalars."""
+
     name: str
     steps: int
     parameters: int
@@ -173,6 +175,8 @@ class OptimizerFact:
 
 @dataclass(frozen=True)
 class LoaderFact:
+    """A ``DataLoader`` of the loop, with the settings that decide whether data is the bottleneck."""
+
     dataset: str
     batch_size: int | None
     workers: int
@@ -219,6 +223,8 @@ class Anatomy:
 
 @dataclass(frozen=True)
 class SessionStarted:
+    """The first line of every session. ``python`` is the interpreter that runs the script."""
+
     at_s: float
     session: int
     pid: int
@@ -235,6 +241,8 @@ class TorchLoaded:
 
 @dataclass(frozen=True)
 class AnatomyFound:
+    """The loop is understood; arms can start."""
+
     at_s: float
     anatomy: Anatomy
 
@@ -267,6 +275,8 @@ class StepsSeen:
 
 @dataclass(frozen=True)
 class ArmStarted:
+    """An arm was switched on at ``step``. ``cold``: no earlier session has filled its compile cache."""
+
     at_s: float
     arm: str
     session: int
@@ -287,6 +297,8 @@ class GraphBreak:
 
 @dataclass(frozen=True)
 class Recompile:
+    """A frame was compiled again since a guard failed. ``stack`` is innermost last."""
+
     reason: str
     stack: tuple[Place, ...]
     compile_id: str | None
@@ -340,6 +352,8 @@ class Block:
 
 @dataclass(frozen=True)
 class Memory:
+    """Peak of the allocator on the device over the blocks of one side."""
+
     at_s: float
     arm: str
     side: Literal["base", "arm"]
@@ -352,6 +366,8 @@ ArmEnd = Literal["completed", "crashed", "out_of_memory", "unsupported", "cancel
 
 @dataclass(frozen=True)
 class ArmClosed:
+    """Written by the worker: it is done with this arm in this session, and how that ended."""
+
     at_s: float
     arm: str
     outcome: ArmEnd
@@ -462,6 +478,8 @@ class Mean:
 
 @dataclass(frozen=True)
 class Baseline:
+    """The script as it is in eager mode. ``phases`` are shares of a step and add up to 1."""
+
     step_ms: Mean | None
     steps: int
     phases: dict[str, float] | None
@@ -470,30 +488,40 @@ class Baseline:
 
 @dataclass(frozen=True)
 class Ceiling:
+    """The most that any compiler could gain, given what it cannot touch (Amdahl)."""
+
     max_speedup: float | None
     why: str
 
 
 @dataclass(frozen=True)
 class Noise:
+    """Eager against eager. ``smallest_effect`` is the gain, as a share, that this machine can resolve."""
+
     aa: Ratio | None
     smallest_effect: float | None
 
 
 @dataclass(frozen=True)
 class CompileCost:
+    """Seconds that the warm-up stalls the loop, with an empty and with a filled compile cache."""
+
     cold: float | None
     warm: float | None
 
 
 @dataclass(frozen=True)
 class Numerics:
+    """Whether the variant computes what eager computes; ``worst`` tells the largest difference."""
+
     status: Literal["pass", "fail", "not_checked"] = "not_checked"
     worst: str | None = None
 
 
 @dataclass(frozen=True)
 class Variant:
+    """One row of the report: what was tried, how that ended, and what it gained and cost."""
+
     id: str
     label: str
     config: ArmConfig
@@ -519,6 +547,8 @@ FindingLabel = Literal["user_code", "library", "compiler", "benign"]
 
 @dataclass(frozen=True)
 class Finding:
+    """Something in the script that stands in the compiler's way. ``cost_ms`` is per step."""
+
     slug: str
     severity: Severity
     where: Place | None
@@ -532,6 +562,8 @@ class Finding:
 
 @dataclass(frozen=True)
 class Claim:
+    """A piece of common advice, answered for this script with evidence."""
+
     id: str
     answer: Literal["helps", "no_difference", "hurts", "not_applicable", "myth", "not_tried"]
     evidence: str

@@ -25,6 +25,7 @@ def conclude(
 def of_ledger(
     meta: RunMeta, ledger: Ledger, elapsed_s: float, interrupted: bool = False, verdict: Verdict | None = None
 ) -> Result:
+    """The verdict file for what the ledger holds; a ``verdict`` that is given stands, else the case is decided."""
     baseline = baseline_of(ledger)
     ceiling, noise = ceiling_of(baseline.phases), noise_of(ledger)
     variants = variants_of(ledger, meta.arms, baseline)

@@ -204,6 +204,7 @@ class Ledger:
 
 
 def fold(events: Iterable[Event]) -> Ledger:
+    """The ledger after all of these events, in order: the replay of a stored run."""
     ledger = Ledger()
     for event in events:
         ledger.add(event)

@@ -102,6 +102,7 @@ def break_even(cost_s: float | None, base_ns: float | None, ratio: Ratio | None)
 
 
 def variants_of(ledger: Ledger, arms: Sequence[Arm], baseline: Baseline) -> tuple[Variant, ...]:
+    """One row for each arm that a user would call a variant; the eager arms for noise and proof stay out."""
     base_ns = baseline.step_ms.mean * 1e6 if baseline.step_ms is not None else None
     shown = (a for a in arms if a.kind in ("compile", "rival", "as_written") and _applies(ledger, a))
     return tuple(_variant(ledger, arm, base_ns) for arm in shown if not _not_there(ledger.arm(arm.id)))

@@ -110,10 +110,12 @@ def _plain(text: str) -> str:
 
 
 def clock(seconds: float) -> str:
+    """Minutes and seconds, such as 3:07."""
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 
 def left(budget_s: float, now_s: float) -> str:
+    """What remains of the budget. A bound, since a run ends early once it is decided."""
     return f"at most {clock(max(0.0, budget_s - now_s))} left"
 
 
@@ -160,12 +162,14 @@ def line_of(event: Event) -> str | None:
 
 
 def anatomy_line(event: AnatomyFound) -> str:
+    """What was recognised in the script, so that a user sees at once when it was the wrong loop."""
     a = event.anatomy
     networks = ", ".join(f"{r.name} ({r.parameters:,} parameters)" for r in a.roots if r.target) or "no network"
     return f"{a.kind}: {networks}; a step ends at the {a.boundary.label}, about {1000 * a.step_s:.3g} ms"
 
 
 def closing_line(event: ArmClosed | ArmVoided, ledger: Ledger) -> str | None:
+    """How an arm ended, with its ratio where there is one; ``None`` for arms that do not apply."""
     if event.outcome == "skipped" or "does not ask" in event.why:
         return None
     ratio = ledger.arm(event.arm).ratio()

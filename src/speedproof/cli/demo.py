@@ -15,6 +15,7 @@ from .run import measure, parser
 
 
 def main(argv: Sequence[str]) -> int:
+    """``speedproof demo``: the main job on the ResNet-50 script that ships with us."""
     p = parser()
     p.prog, p.usage = "speedproof demo", "speedproof demo [options]"
     given = vars(p.parse_args(list(argv)))

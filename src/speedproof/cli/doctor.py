@@ -10,6 +10,7 @@ from ..doctor.command import diagnose, render
 
 
 def main(argv: Sequence[str]) -> int:
+    """``speedproof doctor``: exit 1 where something that compiling needs is broken."""
     p = argparse.ArgumentParser(prog="speedproof doctor", description=__doc__)
     p.add_argument("--python", default=sys.executable, metavar="PATH", help="the interpreter to look at")
     p.add_argument("--timeout", type=float, default=180.0, metavar="SECONDS")

@@ -13,6 +13,7 @@ from .report import result_of
 
 
 def main(argv: Sequence[str]) -> int:
+    """``speedproof list``: one line for each stored run."""
     p = argparse.ArgumentParser(prog="speedproof list", description="Past runs, newest first.")
     p.add_argument("folder", type=Path, nargs="?", default=Path(".speedproof"))
     p.add_argument("--json", action="store_true", help="one JSON object a line")

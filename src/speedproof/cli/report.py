@@ -14,6 +14,7 @@ from ..store import load_events, load_meta, load_result
 
 
 def main(argv: Sequence[str]) -> int:
+    """``speedproof report``: draw a stored run without measuring again."""
     p = argparse.ArgumentParser(prog="speedproof report", description="Render a stored run again.")
     p.add_argument("run", type=Path, help="a run directory, such as .speedproof/20261201-153012-train")
     p.add_argument("--format", choices=sorted(FORMATS), default="terminal")

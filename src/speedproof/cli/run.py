@@ -23,6 +23,7 @@ from .board import Board, Lines, Silence
 
 
 def parser() -> argparse.ArgumentParser:
+    """Options of the main job. All defaults are ``None``: the environment and pyproject.toml come next."""
     p = argparse.ArgumentParser(
         prog="speedproof run",
         usage="speedproof run [options] SCRIPT.py [args...]\n       speedproof run [options] -m MODULE [args...]",
@@ -62,6 +63,7 @@ def split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def main(argv: Sequence[str]) -> int:
+    """``speedproof run``: returns the exit code of the verdict."""
     ours, theirs = split(argv)
     given = vars(parser().parse_args(ours))
     module = given.pop("module")
@@ -70,6 +72,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def command_of(module: str | None, words: list[str]) -> Command:
+    """The user's command line. Raises ``SpeedproofError`` when there is no script to run."""
     if module is not None:
         return Command(None, module, tuple(words))
     if not words:

@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 
 def make_dataset(images: int, size: int, classes: int) -> TensorDataset:
+    """Noise as (images, 3, size, size), with a label below ``classes`` for each."""
     generator = torch.Generator().manual_seed(0)
     pixels = torch.randn(images, 3, size, size, generator=generator)
     labels = torch.randint(classes, (images,), generator=generator)
@@ -20,6 +21,7 @@ def make_dataset(images: int, size: int, classes: int) -> TensorDataset:
 def train_step(
     model: nn.Module, criterion: nn.Module, optimizer: torch.optim.Optimizer, images: Tensor, labels: Tensor
 ) -> Tensor:
+    """One optimizer step; returns the loss without waiting for the device."""
     loss: Tensor = criterion(model(images), labels)
     optimizer.zero_grad()
     loss.backward()
@@ -28,6 +30,7 @@ def train_step(
 
 
 def train(args: argparse.Namespace, device: torch.device) -> None:
+    """Train ResNet-50 for ``args.steps`` steps."""
     on_gpu = device.type == "cuda"
     dataset = make_dataset(args.images, args.image_size, args.classes)
     loader = DataLoader(
@@ -58,6 +61,7 @@ def train(args: argparse.Namespace, device: torch.device) -> None:
 
 
 def parse_args(on_gpu: bool) -> argparse.Namespace:
+    """Options, with defaults that suit the device."""
     parser = argparse.ArgumentParser(description="Train ResNet-50 on synthetic images.")
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--batch-size", type=int, default=64 if on_gpu else 4)
@@ -70,6 +74,7 @@ def parse_args(on_gpu: bool) -> argparse.Namespace:
 
 
 def main() -> None:
+    """Train on the GPU if there is one."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     args = parse_args(on_gpu=device.type == "cuda")
     torch.manual_seed(0)

@@ -62,6 +62,7 @@ WIDTH = 1024
 
 
 def python_facts() -> Facts:
+    """The interpreter, and whether the headers that Triton and Inductor build against are there."""
     include = sysconfig.get_path("include")
     return {
         "version": platform.python_version(),
@@ -76,10 +77,12 @@ def python_facts() -> Facts:
 
 
 def environment_facts() -> Facts:
+    """The variables on the allow-list that are set; no other is passed on."""
     return {name: os.environ[name] for name in SHOWN if name in os.environ}
 
 
 def torch_facts() -> Facts:
+    """The torch build: version, and the CUDA or ROCm it was built for."""
     import torch
 
     return {
@@ -92,6 +95,7 @@ def torch_facts() -> Facts:
 
 
 def dynamo_facts() -> Facts:
+    """Whether Dynamo runs on this interpreter. Raises what Dynamo raises where it does not."""
     from torch._dynamo.eval_frame import check_if_dynamo_supported
 
     check_if_dynamo_supported()
@@ -209,6 +213,7 @@ def _mounted_noexec(folder: str) -> bool | None:
 
 
 def cpu_facts() -> Facts:
+    """Cores that exist, cores we may use, and the instruction set that ATen chose."""
     import torch
 
     affinity = getattr(os, "sched_getaffinity", None)
@@ -232,6 +237,7 @@ def _cgroup_cpus(path: str = "/sys/fs/cgroup/cpu.max") -> float | None:
 
 
 def cuda_facts() -> Facts:
+    """Whether torch sees a GPU, what it warned of while looking, and whether the system has a card at all."""
     import torch
 
     with warnings.catch_warnings(record=True) as caught:
@@ -303,6 +309,7 @@ def _c_compiler() -> str | None:
 
 
 def triton_facts() -> Facts:
+    """The version of Triton. Raises ``ImportError`` where there is none."""
     return {"version": str(importlib.import_module("triton").__version__)}
 
 
@@ -320,10 +327,12 @@ def simd_facts() -> Facts:
 
 
 def reference_on_cpu() -> Facts:
+    """A small model, compiled and compared with eager on the CPU."""
     return _reference("cpu")
 
 
 def reference_on_cuda() -> Facts:
+    """The same on the GPU, or why it was left out."""
     import torch
 
     return _reference("cuda") if torch.cuda.is_available() else {"skipped": "no CUDA device"}
@@ -473,6 +482,7 @@ def _empty_cache() -> Iterator[None]:
 
 
 def main() -> None:
+    """Print the facts as one line of JSON on stdout."""
     parser = argparse.ArgumentParser(description="Facts about the compile stack of this interpreter, as JSON.")
     parser.add_argument("--no-reference", action="store_true", help="skip the reference models")
     parser.add_argument("--progress", metavar="FILE", help="keep what is known so far in FILE")

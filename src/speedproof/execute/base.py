@@ -25,6 +25,8 @@ class Session(Protocol):
 
 
 class Executor(Protocol):
+    """Starts sessions: real processes, or recordings in tests."""
+
     terminal: bool
     """Give the script a terminal: some old ones die without one."""
 

@@ -57,6 +57,8 @@ class GuardConfig(TypedDict):
 
 
 class NotRestored(TypedDict):
+    """A file of the user's that could not be put back, and where its content is."""
+
     path: str
     kept: str
     why: str
@@ -383,6 +385,7 @@ def _copy_over(kept: str, path: str) -> None:
 
 
 def read_config(path: str) -> GuardConfig:
+    """Read the driver's orders and remove the file, which is for this guard alone."""
     with open(path, encoding="utf-8") as file:
         config: GuardConfig = json.load(file)
     os.unlink(path)
@@ -390,6 +393,7 @@ def read_config(path: str) -> GuardConfig:
 
 
 def say(**line: Any) -> None:
+    """One line of JSON to the driver."""
     with contextlib.suppress(OSError):  # the driver may be gone
         print(json.dumps(line), flush=True)
 
@@ -416,6 +420,7 @@ def supervise(config: GuardConfig, log: BoundedLog) -> int:
 
 
 def main(config_path: str) -> None:
+    """Watch over one worker, then put the user's files back and report how it ended."""
     config = read_config(config_path)
     log = BoundedLog(config["log_path"], config["log_limit_bytes"])
     code = supervise(config, log)

@@ -17,11 +17,13 @@ _BACKENDS = ("eager", "aot_eager", "cudagraphs")
 
 
 def mode_arm(mode: str) -> Arm:
+    """``torch.compile`` with Inductor in this mode."""
     label = "torch.compile" if mode == "default" else f'torch.compile(mode="{mode}")'
     return Arm(mode, label, "compile", ArmConfig(mode=mode, backend="inductor"))
 
 
 def backend_arm(backend: str) -> Arm:
+    """``torch.compile`` with this backend, to see where in the stack the time goes."""
     return Arm(backend, f'torch.compile(backend="{backend}")', "compile", ArmConfig(backend=backend))
 
 

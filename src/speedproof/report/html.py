@@ -163,6 +163,8 @@ def _segments(baseline: Baseline) -> list[Segment]:
 
 @dataclass(frozen=True)
 class Tick:
+    """A mark on an axis, ``at`` this percentage of the chart."""
+
     at: float
     text: str
 
@@ -183,6 +185,8 @@ class ForestRow:
 
 @dataclass(frozen=True)
 class Forest:
+    """The chart of speed-ups with their intervals; positions are percentages of its width."""
+
     rows: list[ForestRow]
     ticks: list[Tick]
     one: float
@@ -306,6 +310,8 @@ class Stroke:
 
 @dataclass(frozen=True)
 class Horizon:
+    """The chart of total time against steps, where a compile cost is paid back."""
+
     strokes: list[Stroke]
     x_ticks: list[Tick]
     y_ticks: list[Tick]
@@ -436,6 +442,8 @@ def _pct(value: float) -> float:
 
 @dataclass(frozen=True)
 class MemoryRow:
+    """A bar of the memory chart; ``width`` is in per cent of the largest."""
+
     label: str
     peak: str
     against: str
@@ -465,6 +473,8 @@ def _against(peak: int, base: int | None) -> str:
 
 @dataclass(frozen=True)
 class FindingCard:
+    """A finding with its texts made."""
+
     finding: Finding
     place: str
     cost: str

@@ -91,6 +91,7 @@ def scaled(value: float | None) -> str:
 
 
 def plural(value: int, noun: str) -> str:
+    """A count and its noun, with an s where there is not exactly one."""
     return f"{count(value)} {noun}" if value == 1 else f"{count(value)} {noun}s"
 
 
@@ -258,6 +259,7 @@ def whys(result: Result) -> tuple[str, ...]:
 
 
 def advices(result: Result) -> tuple[str, ...]:
+    """What to do next; never empty, as each message owes its reader that."""
     return tuple(filter(None, map(clean, result.verdict.advice))) or ("nothing more to suggest",)
 
 
@@ -348,6 +350,7 @@ class Cells:
 
 
 def cells(variant: Variant) -> Cells:
+    """The texts of a variant's row, the same in every format."""
     label = clean(variant.label) or clean(variant.id)
     cost = variant.compile_s
     cold, warm = _dash(duration(cost.cold)), _dash(duration(cost.warm))

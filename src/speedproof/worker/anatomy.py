@@ -143,6 +143,7 @@ def _by_calls(tape: Tape, enough: int) -> Boundary | None:
 
 
 def is_site_boundary(boundary: Boundary) -> bool:
+    """Whether steps end at a call that the script itself compiles."""
     return boundary.kind == "call" and boundary.label == SITE_LABEL
 
 

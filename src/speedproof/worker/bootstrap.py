@@ -22,6 +22,7 @@ def load_package() -> None:
 
 
 def main() -> None:
+    """Find our package without installing it in the user's interpreter, then run the session."""
     load_package()
     from speedproof.worker.life import run
 

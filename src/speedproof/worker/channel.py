@@ -13,6 +13,8 @@ from ..model import Control, Event
 
 
 class Channel:
+    """The two files between worker and driver: events out, control in."""
+
     def __init__(self, events_path: str, control_path: str) -> None:
         self._fd = os.open(events_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         self._control_path = control_path

@@ -30,6 +30,7 @@ WRAPPERS = frozenset(
 
 
 def is_wrapper(module: torch.nn.Module) -> bool:
+    """Whether this is DDP or the like, around the network that is meant."""
     return type(module).__name__ in WRAPPERS
 
 
@@ -117,6 +118,7 @@ def on_optimizer_step(before: Callable[[Any], None], after: Callable[[Any], None
 
 
 def autocast_or_not(device: str) -> bool:
+    """Whether autocast is on for this kind of device."""
     try:
         return bool(torch.is_autocast_enabled(device))
     except TypeError:  # before 2.4 the argument did not exist
@@ -184,6 +186,7 @@ def raise_metrics_limit(limit: int = 100_000) -> None:
 
 
 def compilation_metrics() -> list[Any]:
+    """Dynamo's records of finished compiles; empty where this torch keeps none."""
     try:
         return list(importlib.import_module("torch._dynamo.utils").get_compilation_metrics())
     except (ImportError, AttributeError):
@@ -191,6 +194,7 @@ def compilation_metrics() -> list[Any]:
 
 
 def forget_metrics() -> None:
+    """Start Dynamo's records afresh, so that the next ones are of one arm alone."""
     with contextlib.suppress(ImportError, AttributeError):
         importlib.import_module("torch._dynamo.utils").clear_compilation_metrics()
 

@@ -14,6 +14,7 @@ from .anatomy import (
     Notice,
     Rhythm,
     choose_boundary,
+    is_site_boundary,
     rhythm_of,
     steps_of,
     what_of,
@@ -80,7 +81,9 @@ class Discovery:
 
     def _begin(self, anatomy: Anatomy) -> None:
         if self._claim():
-            self._session.begin(anatomy, self.steps_on_tape(anatomy))
+            # a call that ends a step meets its new front on its way, and is counted there
+            again = anatomy.boundary.kind == "call" and not is_site_boundary(anatomy.boundary)
+            self._session.begin(anatomy, self.steps_on_tape(anatomy) - again)
 
     def _seen_enough(self, boundary: Boundary, now_ns: int) -> bool:
         tape, what = self._watch.tape, what_of(boundary)

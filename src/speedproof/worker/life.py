@@ -174,7 +174,8 @@ def _exit_code(end: SystemExit) -> int:
 
 def _end_as_python_would(error: BaseException) -> None:
     """The script's own excepthook, our frames left out; then status 1, or death by SIGINT."""
-    sys.excepthook(type(error), error, _own_frames(error))
+    error.__traceback__ = _own_frames(error)  # the default hook shows this, not its argument
+    sys.excepthook(type(error), error, error.__traceback__)
     if isinstance(error, KeyboardInterrupt):
         sys.stderr.flush()
         signal.signal(signal.SIGINT, signal.SIG_DFL)

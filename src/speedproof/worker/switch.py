@@ -210,6 +210,7 @@ def compile_arguments(config: ArmConfig) -> dict[str, Any]:
 
 
 def failure_of(error: BaseException) -> Failure:
+    """What a failed compiled call tells, cut to a size that fits an event line."""
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     return Failure(
         kind=type(error).__name__,

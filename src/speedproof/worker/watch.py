@@ -41,6 +41,8 @@ class SeenRoot:
 
 @dataclass
 class SeenOptimizer:
+    """An optimizer that stepped, held weakly so that the script can drop it."""
+
     index: int
     ref: weakref.ref[Any]
     steps: int = 0
