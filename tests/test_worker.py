@@ -152,6 +152,13 @@ def test_a_script_ends_as_it_would_under_python(both: Any, tmp_path: Path, endin
         assert "speedproof" not in ended.traceback
 
 
+def test_a_module_fails_as_it_would_under_python(both: Any, tmp_path: Path) -> None:
+    program(tmp_path, ENDINGS["an exception"])
+    expected, told = both(module="program")
+    assert "runpy" in expected.stderr, "python shows how it got to the module"
+    assert (told.code, told.stdout, told.stderr) == (expected.code, expected.stdout, expected.stderr)
+
+
 def test_where_the_script_failed_is_told(both: Any, tmp_path: Path) -> None:
     _, told = both(program(tmp_path, ENDINGS["an exception"]))
     ended = told.one(ScriptEnded)

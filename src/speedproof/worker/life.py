@@ -193,9 +193,6 @@ def _own_frames(error: BaseException) -> TracebackType | None:
     """The traceback from the user's first line on: the frames that launched it are ours."""
     trace = error.__traceback__
     here = os.path.dirname(os.path.abspath(__file__))
-    while trace is not None and (
-        trace.tb_frame.f_code.co_filename.startswith(here)
-        or trace.tb_frame.f_code.co_filename.startswith("<frozen runpy")
-    ):
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(here):
         trace = trace.tb_next
     return trace
