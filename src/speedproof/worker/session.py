@@ -47,6 +47,7 @@ from .watch import Watch
 MEMORY_PAIRS = 3  # resetting the peak costs a system call: do it for the first pairs only
 SHORTEST_CHECK_NS = 20_000_000  # how often the control file is looked at, at most
 RESERVED_STEPS = 3
+WASHOUT_STEPS = 1
 WAITING_SHARE = 0.03  # of the step spent in the loader, from which on its queue matters
 QUEUE_STEPS, QUEUE_BLOCK_S = 8, 0.25  # the least a block has on an accelerator
 
@@ -384,11 +385,15 @@ class Session:
         return max(1, min(wished, left // 16))
 
     def _settling_steps(self) -> int:
-        """Batches that the loader's workers prepared during the other side's block are used up untimed.
+        """Steps after a change of side that are not timed, where the script has steps to spare.
 
-        Only where the loop waits for its loader at all, and where the script has steps to spare.
+        The first step finds the allocator as the other side left it: pages that glibc gave back have to be
+        faulted in again, which made eager 40% slower between compiled steps than among its own. And batches that
+        the loader's workers prepared during the other side's block are used up, where the loop waits for them.
         """
-        return self._prefetched if self._waits_for_data() and self.spec.schedule.script_steps is None else 0
+        if self.spec.schedule.script_steps is not None:
+            return 0
+        return max(WASHOUT_STEPS, self._prefetched if self._waits_for_data() else 0)
 
     def _waits_for_data(self) -> bool:
         return self._data_share > WAITING_SHARE
