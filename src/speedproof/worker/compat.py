@@ -117,14 +117,6 @@ def on_optimizer_step(before: Callable[[Any], None], after: Callable[[Any], None
     return remove
 
 
-def autocast_or_not(device: str) -> bool:
-    """Whether autocast is on for this kind of device."""
-    try:
-        return bool(torch.is_autocast_enabled(device))
-    except TypeError:  # before 2.4 the argument did not exist
-        return bool(torch.is_autocast_enabled())
-
-
 def is_compiling() -> bool:
     """Whether Dynamo is tracing the caller; our own Python must then not run its bookkeeping."""
     return bool(torch.compiler.is_compiling())
@@ -215,12 +207,3 @@ def interned_string(index: int) -> str | None:
         if number == index:
             return str(name)
     return None
-
-
-def without_dynamo(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``function``, never traced: for our own calls that user-compiled code may reach."""
-    try:
-        disabled: Callable[..., Any] = importlib.import_module("torch._dynamo").disable(function)
-        return disabled
-    except (ImportError, AttributeError):
-        return function
