@@ -6,8 +6,11 @@ from collections.abc import Iterable
 
 from ..errors import Exit
 from ..model import SCHEMA_VERSION, Event, Result, RunMeta, ScriptEnded, Variant, Verdict
+from .evidence import Evidence
+from .findings import find_all
 from .ledger import Ledger, fold
 from .result import baseline_of, ceiling_of, noise_of, variants_of
+from .source import Sources
 from .verdict import Case, failed, judge
 
 
@@ -17,18 +20,25 @@ def conclude(
     elapsed_s: float,
     interrupted: bool = False,
     verdict: Verdict | None = None,
+    sources: Sources | None = None,
 ) -> Result:
     """The result of a run. ``verdict`` replaces the judgement where the engine knows better (script fails)."""
-    return of_ledger(meta, fold(events), elapsed_s, interrupted, verdict)
+    return of_ledger(meta, fold(events), elapsed_s, interrupted, verdict, sources)
 
 
 def of_ledger(
-    meta: RunMeta, ledger: Ledger, elapsed_s: float, interrupted: bool = False, verdict: Verdict | None = None
+    meta: RunMeta,
+    ledger: Ledger,
+    elapsed_s: float,
+    interrupted: bool = False,
+    verdict: Verdict | None = None,
+    sources: Sources | None = None,
 ) -> Result:
     """The verdict file for what the ledger holds; a ``verdict`` that is given stands, else the case is decided."""
     baseline = baseline_of(ledger)
     ceiling, noise = ceiling_of(baseline.phases), noise_of(ledger)
     variants = variants_of(ledger, meta.arms, baseline)
+    findings = find_all(Evidence(meta, ledger, baseline, variants, sources or Sources()))
     case = Case(
         variants=variants,
         baseline=baseline,
@@ -48,7 +58,7 @@ def of_ledger(
         ceiling=ceiling,
         noise=noise,
         variants=variants,
-        findings=(),
+        findings=findings,
         claims=(),
         environment={**ledger.facts, **meta.environment},
         command=meta.command.words(),

@@ -15,10 +15,13 @@ from ..model import (
     ArmReady,
     ArmStarted,
     ArmVoided,
+    ArmWarming,
     Block,
     Event,
     FileTouched,
+    KernelsMeasured,
     Memory,
+    Observed,
     Outcome,
     PhasesMeasured,
     Ratio,
@@ -26,6 +29,7 @@ from ..model import (
     SessionDone,
     SessionExit,
     SessionStarted,
+    Sighted,
     StepsSeen,
     TorchLoaded,
     TrainingFound,
@@ -41,6 +45,7 @@ class ArmRecord:
     started: int = 0
     spent_s: float = 0.0
     ready: list[tuple[bool, ArmReady]] = field(default_factory=list)
+    warming: ArmWarming | None = None
     blocks: dict[int, dict[str, Block]] = field(default_factory=dict)
     peaks: dict[str, int] = field(default_factory=dict)
     outcome: Outcome | None = None
@@ -100,6 +105,10 @@ class Ledger:
     anatomy: Anatomy | None = None
     phases: PhasesMeasured | None = None
     facts: dict[str, str] = field(default_factory=dict)
+    libraries: tuple[str, ...] = ()
+    sighted: dict[tuple[object, ...], Sighted] = field(default_factory=dict)
+    observed: Observed | None = None
+    kernels: list[KernelsMeasured] = field(default_factory=list)
     arms: dict[str, ArmRecord] = field(default_factory=dict)
     files: list[FileTouched] = field(default_factory=list)
     endings: list[ScriptEnded] = field(default_factory=list)
@@ -130,7 +139,7 @@ class Ledger:
                 self._session_began_s, self._session_arms = event.at_s, 0
                 self.current, self.ready, self.session_steps, self.session_has_steps = None, False, 0, False
             case TorchLoaded():
-                self.facts = event.facts
+                self.facts, self.libraries = event.facts, event.libraries
             case AnatomyFound():
                 self.anatomy = event.anatomy
                 self.session_has_steps = True
@@ -142,6 +151,14 @@ class Ledger:
                 self._steps(event.steps)
             case ArmStarted():
                 self._started(event)
+            case ArmWarming():
+                self.arm(event.arm).warming = event
+            case Sighted():
+                self.sighted[(event.what, event.where, tuple(event.detail.items()))] = event
+            case Observed():
+                self.observed = event
+            case KernelsMeasured():
+                self.kernels.append(event)
             case ArmReady():
                 self.ready = True
                 self.arm(event.arm).ready.append((self.current_cold, event))

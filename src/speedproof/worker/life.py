@@ -15,7 +15,7 @@ from ..model import ScriptEnded, SessionSpec, SessionStarted, StepsSeen, TorchLo
 from .arrival import Arrivals
 from .channel import Channel
 from .launch import run_command
-from .places import place_of_error
+from .places import LIBRARIES, place_of_error
 from .safety import Keeper
 
 
@@ -68,7 +68,7 @@ class Worker:
         sites.install()
         os.register_at_fork(after_in_child=self._forked)
         if not self.is_child:
-            self.channel.say(TorchLoaded(time.time(), environment_facts()))
+            self.channel.say(TorchLoaded(time.time(), environment_facts(), LIBRARIES))
 
     def _claim(self) -> bool:
         """Only one process of a session is measured: the first whose loop has been understood."""
