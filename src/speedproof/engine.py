@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
 from .analyse.conclude import of_ledger
 from .analyse.ledger import Ledger
+from .analyse.places import user_files
 from .analyse.result import ceiling_of, phase_shares
+from .analyse.source import Sources
 from .analyse.statistics import FEWEST_PAIRS
 from .analyse.verdict import failed
 from .execute.base import Executor, Session
@@ -32,7 +34,7 @@ from .plan import limits as policy
 from .plan.arms import AA, VERIFY, applicable, none_can_gain
 from .plan.limits import Limits
 from .plan.sessions import SessionPlan, next_session, unproven_crash
-from .plan.steer import Kill, Share, enough, share_of, steer
+from .plan.steer import Kill, Share, enough, share_of, steer, steer_observation
 from .store import RunStore
 
 POLL_S = 0.1
@@ -78,6 +80,7 @@ class Engine:
         self.meta, self.store, self.world = meta, store, world
         self.ledger = Ledger()
         self.limits = Limits(meta.budget_s, meta.threshold)
+        self.limits = replace(self.limits, reserved_s=self.limits.observe_s)
         self._arms: tuple[Arm, ...] | None = None
         self._waiting: list[str] = []
         self._share: Share | None = None
@@ -96,7 +99,8 @@ class Engine:
         except KeyboardInterrupt:
             interrupted = True
         self._close_what_is_open(interrupted)
-        result = of_ledger(self.meta, self.ledger, self._now(), interrupted, verdict)
+        sources = Sources(self.store.keep_sources(user_files(self.ledger)))
+        result = of_ledger(self.meta, self.ledger, self._now(), interrupted, verdict, sources)
         self.store.write_result(result)
         return result
 
@@ -128,6 +132,9 @@ class Engine:
         starts = {n: self.ledger.starts(n) for n in names}
         self._waiting = [a.id for a in plan.arms]
         self._share = None
+        self._asked_to_stop = False
+        if plan.purpose == "observe":
+            self.limits = replace(self.limits, reserved_s=0.0)
         session = self.world.executor.start(self._spec(plan, number))
         try:
             self._listen(session, plan)
@@ -160,6 +167,7 @@ class Engine:
             cache_dir=str(self.store.path / "cache"),
             anatomy=self.ledger.anatomy,
             measure_phases=self.ledger.phases is None,
+            purpose=plan.purpose,
             environment={
                 **self.world.worker_environment,
                 "TORCHINDUCTOR_CACHE_DIR": str(self.store.path / "cache" / "shared"),
@@ -186,7 +194,9 @@ class Engine:
             ready = self.ledger.phases is not None or session.exit is not None
             if self._arms is None and self.ledger.anatomy is not None and ready:
                 self._choose_arms(self.ledger.anatomy, session, plan)
-            if session.exit is None:
+            if session.exit is None and plan.purpose == "observe":
+                self._steer_observation(session)
+            elif session.exit is None:
                 self._steer(session, self._now() - heard_s)
             self.world.view.pulse(self.ledger, self._now())
 
@@ -224,6 +234,15 @@ class Engine:
         if isinstance(word, Kill):
             self._kill(session, word)
         elif word is not None:
+            session.send(word)
+
+    def _steer_observation(self, session: Session) -> None:
+        now_s = self._now()
+        word = steer_observation(self.limits, now_s, now_s - self._session_began_s, self._asked_to_stop)
+        if isinstance(word, Kill):
+            session.kill(word.why)
+        elif word is not None:
+            self._asked_to_stop = True
             session.send(word)
 
     def _verifying(self) -> bool:

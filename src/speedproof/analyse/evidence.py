@@ -23,6 +23,7 @@ class Evidence:
     baseline: Baseline
     variants: tuple[Variant, ...]
     sources: Sources = field(default_factory=Sources)
+    memo: dict[str, object] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def anatomy(self) -> Anatomy | None:

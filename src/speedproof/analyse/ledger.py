@@ -125,6 +125,8 @@ class Ledger:
     eager_reach: int = 0  # the furthest step that any session reached with nothing compiled
     session_has_steps: bool = False
     training_ahead: bool = False
+    observing: bool = False  # the session under way is the diagnosis pass, which compiles everything
+    observed_ending: ScriptEnded | None = None
     startup_s: float = 0.0  # from the start of the last session to its first arm
     _session_began_s: float = 0.0
     _session_arms: int = 0
@@ -136,6 +138,7 @@ class Ledger:
         match event:
             case SessionStarted():
                 self.sessions += 1
+                self.observing = event.purpose == "observe"
                 self._session_began_s, self._session_arms = event.at_s, 0
                 self.current, self.ready, self.session_steps, self.session_has_steps = None, False, 0, False
             case TorchLoaded():
@@ -174,6 +177,9 @@ class Ledger:
                 record.outcome, record.why = event.outcome, event.why
             case FileTouched():
                 self.files.append(event)
+            case ScriptEnded() if self.observing:
+                self.observed_ending = event
+                self._steps(event.steps)
             case ScriptEnded():
                 self.endings.append(event)
                 self._steps(event.steps)
@@ -194,7 +200,7 @@ class Ledger:
         return self.arms.setdefault(arm, ArmRecord(arm))
 
     def _steps(self, steps: int) -> None:
-        if self.current in (None, "aa", "verify"):
+        if self.current in (None, "aa", "verify") and not self.observing:
             self.eager_reach = max(self.eager_reach, steps)
         if steps > self.session_steps:
             self.steps += steps - self.session_steps

@@ -21,6 +21,14 @@ class Excerpt:
 
 
 @dataclass(frozen=True)
+class ClassSource:
+    """A class of the user's, by name and the names of its bases as written."""
+
+    name: str
+    bases: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Sources:
     """Source texts by absolute path. Files that do not parse have lines but no tree."""
 
@@ -75,3 +83,13 @@ class Sources:
             if isinstance(n, ast.stmt) and n.lineno <= place.line <= (n.end_lineno or n.lineno)
         ]
         return max(around, key=lambda n: (n.lineno, -(n.end_lineno or n.lineno)), default=None)
+
+    def class_at(self, place: Place) -> ClassSource | None:
+        """The innermost class whose lines contain the place."""
+        around = [
+            n
+            for n in self.walk(place.file)
+            if isinstance(n, ast.ClassDef) and n.lineno <= place.line <= (n.end_lineno or n.lineno)
+        ]
+        node = max(around, key=lambda n: n.lineno, default=None)
+        return None if node is None else ClassSource(node.name, tuple(ast.unparse(b) for b in node.bases))

@@ -79,6 +79,7 @@ class LoaderFact:
     batches: int | None
     prefetch: int = 2
     where: Place | None = None
+    persistent: bool = False
 
 
 @dataclass(frozen=True)

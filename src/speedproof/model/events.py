@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Union
 
 from .anatomy import Anatomy, Place
+from .asks import Purpose
 
 
 @dataclass(frozen=True)
@@ -16,6 +17,7 @@ class SessionStarted:
     session: int
     pid: int
     python: str
+    purpose: Purpose = "trial"
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,11 @@ GOOD_WIDTH = 0.02  # half-width that makes a decided ratio good enough to report
 CLEAR_WIDTH = 0.04  # ... when the bar is far outside the interval
 FEWEST_PAIRS = 6
 STARTUP_SHARE = 0.4  # of the budget, to see the first steps
-SHORTEST_STARTUP_S = 20.0  # ... but importing torch alone can take this long
+SHORTEST_STARTUP_S = 20.0  # ... but never less than this
+SLOWEST_IMPORT_S = 60.0  # importing torch from a cold disk can take this long
+OBSERVE_SHARE = 0.18  # of the budget, for the diagnosis pass
+SHORTEST_OBSERVE_S = 10.0
+LONGEST_OBSERVE_S = 90.0
 SILENCE_S = 90.0  # without any sign of life while steps should run
 OVERDUE_SILENCE_S = 6.0  # ... by an arm whose time is over
 SILENT_STEPS = 12  # ... or this many step times, whichever is longer
@@ -28,6 +32,14 @@ class Limits:
     budget_s: float
     threshold: float
 
+    reserved_s: float = 0.0  # kept back for the diagnosis pass while that is still to come
+
     @property
     def end_s(self) -> float:
-        return self.budget_s - FINISH_S
+        return self.budget_s - FINISH_S - self.reserved_s
+
+    @property
+    def observe_s(self) -> float:
+        """How long the diagnosis pass may look."""
+        wished = max(SHORTEST_OBSERVE_S, OBSERVE_SHARE * self.budget_s)
+        return min(wished, LONGEST_OBSERVE_S, 0.4 * self.budget_s)

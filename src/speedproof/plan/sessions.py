@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..analyse.ledger import ArmRecord, Ledger
-from ..model import Arm
+from ..model import Arm, Purpose
 from . import limits as policy
 from .arms import AA, VERIFY
 from .limits import Limits
@@ -18,6 +18,7 @@ class SessionPlan:
     arms: tuple[Arm, ...]
     add_later: bool
     why: str
+    purpose: Purpose = "trial"
 
 
 def next_session(
@@ -25,11 +26,16 @@ def next_session(
 ) -> SessionPlan | None:
     """``arms``: those that apply, ``None`` while the anatomy is unknown. ``idle``: sessions without progress.
 
-    ``attempts``: sessions started since the loop was last looked for from scratch.
+    ``attempts``: sessions started since the loop was last looked for from scratch. ``limits.reserved_s`` is there
+    until the diagnosis pass has been: it comes second, while there is time, and does not wait for the variants.
     """
     if attempts == 0 and now_s < limits.end_s - policy.FEWEST_LEFT_S:
         return SessionPlan((AA,), True, "look at the loop, then try")
-    if limits.end_s - now_s < policy.FEWEST_LEFT_S + ledger.startup_s or ledger.anatomy is None:
+    if ledger.anatomy is None:
+        return None
+    if limits.reserved_s and limits.end_s + limits.reserved_s - now_s >= policy.FEWEST_LEFT_S:
+        return SessionPlan((), False, "what stands in the compiler's way?", "observe")
+    if limits.end_s - now_s < policy.FEWEST_LEFT_S + ledger.startup_s:
         return None
     if arms is None:
         return None

@@ -57,7 +57,7 @@ def steer(
     if now_s >= limits.end_s:
         return Kill("the budget is used up", ledger.current, "timed_out" if not ledger.ready else "completed")
     if ledger.anatomy is None or not ledger.session_has_steps:
-        return _while_starting(limits, session_s)
+        return _while_starting(limits, session_s, loaded=bool(ledger.facts))
     if share is None or ledger.current is None:
         return _if_silent(ledger, silent_s)
     record = ledger.arm(share.arm)
@@ -71,6 +71,17 @@ def steer(
     if enough(record.ratio_lately(), share.arm, limits) or now_s > share.end_s:
         return Control("next", share.arm)
     return None
+
+
+def steer_observation(limits: Limits, now_s: float, session_s: float, asked: bool) -> Steering | None:
+    """The same for the diagnosis pass: it has its time, is asked to stop, and is ended if it does not.
+
+    ``session_s``: how long the session has lived; ``asked``: whether it has been told to stop.
+    """
+    over = session_s - limits.observe_s
+    if now_s >= limits.end_s or over > policy.OVERDUE_SILENCE_S:
+        return Kill("the time for the diagnosis pass is over", None)
+    return Control("stop") if over > 0 and not asked else None
 
 
 def enough(ratio: Ratio | None, arm: str, limits: Limits) -> bool:
@@ -89,8 +100,9 @@ def enough(ratio: Ratio | None, arm: str, limits: Limits) -> bool:
     return width <= (policy.CLEAR_WIDTH if clear else policy.GOOD_WIDTH)
 
 
-def _while_starting(limits: Limits, session_s: float) -> Steering | None:
-    if session_s > max(policy.SHORTEST_STARTUP_S, limits.budget_s * policy.STARTUP_SHARE):
+def _while_starting(limits: Limits, session_s: float, loaded: bool) -> Steering | None:
+    shortest = policy.SHORTEST_STARTUP_S if loaded else policy.SLOWEST_IMPORT_S
+    if session_s > max(shortest, limits.budget_s * policy.STARTUP_SHARE):
         return Kill("no step of a loop was recognised in the first part of the budget", None)
     return None
 

@@ -98,6 +98,14 @@ def loader_iterator_class() -> type:
     return kind
 
 
+def worker_iterator_class() -> type:
+    """The class of an iteration with worker processes; making one starts them."""
+    from torch.utils.data import dataloader
+
+    kind: type = dataloader._MultiProcessingDataLoaderIter
+    return kind
+
+
 def on_optimizer_step(before: Callable[[Any], None], after: Callable[[Any], None]) -> Callable[[], None]:
     """Call back around every optimizer's ``step``; returns a remover. Harmless to compile (design, fact 2)."""
     from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
@@ -207,3 +215,95 @@ def interned_string(index: int) -> str | None:
         if number == index:
             return str(name)
     return None
+
+
+def compile_id() -> str | None:
+    """The compile that a backend is called for, as ``frame/attempt``."""
+    try:
+        current = importlib.import_module("torch._guards").CompileContext.current_compile_id()
+    except (ImportError, AttributeError):
+        return None
+    if current is None or getattr(current, "frame_id", None) is None:
+        return None
+    return f"{current.frame_id}/{current.frame_compile_id}"
+
+
+# --- the compiled wrapper -----------------------------------------------------------------------------
+
+PREFIX = "_orig_mod."
+
+
+def optimized_class() -> type | None:
+    """The class of what ``torch.compile(module)`` returns."""
+    try:
+        kind: type = importlib.import_module("torch._dynamo.eval_frame").OptimizedModule
+    except (ImportError, AttributeError):
+        return None
+    return kind
+
+
+def hooks_are_guarded() -> bool:
+    """Whether a hook that comes after the first compiled call leads to a recompile, as it has to."""
+    try:
+        return not importlib.import_module("torch._dynamo.config").skip_nnmodule_hook_guards
+    except (ImportError, AttributeError):
+        return True
+
+
+def is_transform_argument(tensor: torch.Tensor) -> bool:
+    """Whether this is the very tensor that ``torch.func.grad`` differentiates by, before any operation."""
+    try:
+        functorch = importlib.import_module("torch._C._functorch")
+        return bool(functorch.is_gradtrackingtensor(tensor)) and tensor.grad_fn is None
+    except (ImportError, AttributeError):
+        return False
+
+
+# --- settings named in the user's code ----------------------------------------------------------------
+
+SETTINGS = {
+    "torch._dynamo.config": "torch._dynamo.config",
+    "torch._inductor.config": "torch._inductor.config",
+    "torch._functorch.config": "torch._functorch.config",
+}
+
+
+def setting_exists(module: str, name: str) -> bool | None:
+    """Whether this torch has the compiler option ``module.name``; ``None`` where the module cannot be asked."""
+    try:
+        config: Any = importlib.import_module(module)
+        for part in name.split("."):
+            config = getattr(config, part)
+    except ImportError:
+        return None
+    except AttributeError:
+        return False
+    return True
+
+
+def setting_note(module: str, name: str) -> str:
+    """What torch says of an option that was renamed or is deprecated."""
+    try:
+        entry = importlib.import_module(module)._config[name]
+    except (ImportError, AttributeError, KeyError, TypeError):
+        return ""
+    if getattr(entry, "deprecated", False):
+        return str(getattr(entry, "deprecation_message", None) or "deprecated")
+    alias = getattr(entry, "alias", None)
+    return f"renamed to {alias}" if alias else ""
+
+
+def compile_modes() -> tuple[str, ...]:
+    """The values that ``torch.compile(mode=...)`` takes."""
+    try:
+        return tuple(importlib.import_module("torch._inductor").list_mode_options())
+    except (ImportError, AttributeError):
+        return ()
+
+
+def inductor_options() -> tuple[str, ...]:
+    """The names that ``torch.compile(options=...)`` takes."""
+    try:
+        return tuple(importlib.import_module("torch._inductor").list_options())
+    except (ImportError, AttributeError):
+        return ()

@@ -10,9 +10,11 @@ import json
 import logging
 import re
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-from ..model import CompileLog, GraphBreak, Place, Recompile
+from ..model import CapturedGraph, CompileLog, GraphBreak, Place, Recompile
 from . import compat
 
 _BREAK_AT = re.compile(r"^Graph break in user code at (.*):(\d+)", re.M)
@@ -48,6 +50,7 @@ class TraceListener(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__(level=logging.DEBUG)
+        self.step: Callable[[], int | None] = lambda: None
         self.breaks: list[GraphBreak] = []
         self.recompiles: list[Recompile] = []
         self._files: dict[int, str] = {}
@@ -71,9 +74,11 @@ class TraceListener(logging.Handler):
             outer = self._stacks.get(_frame_of(metadata), ())
             self.breaks.append(parse_break(payload, outer, _compile_id(metadata)))
         elif name == "recompile_reasons" and len(self.recompiles) < _MOST_KEPT:
-            for reason in _json_texts(payload)[:1]:
+            reasons = _json_texts(payload)
+            if reasons:
                 stack = self._stacks.get(_frame_of(metadata), ())
-                self.recompiles.append(Recompile(reason, stack, _compile_id(metadata)))
+                step = self.step()
+                self.recompiles.append(Recompile(reasons[0], stack, _compile_id(metadata), tuple(reasons[1:8]), step))
 
     def _stack(self, frames: list[dict[str, Any]]) -> tuple[Place, ...]:
         return tuple(Place(self._file(f.get("filename")), int(f.get("line", 0)), f.get("name")) for f in frames)
@@ -131,6 +136,7 @@ class CompileRecorder:
     """From ``start`` to ``finish``: the compile log of one arm."""
 
     def __init__(self) -> None:
+        self.step: Callable[[], int | None] = lambda: None
         self._listener: TraceListener | None = None
         self._before: dict[str, dict[str, int]] = {}
 
@@ -139,6 +145,7 @@ class CompileRecorder:
         compat.forget_metrics()
         self._before = compat.counters()
         self._listener = TraceListener()
+        self._listener.step = lambda: self.step()
         compat.trace_logger().addHandler(self._listener)
 
     def pause(self) -> None:
@@ -154,10 +161,13 @@ class CompileRecorder:
             graphs=self._grown("stats", "unique_graphs"),
             ops=sum(int(getattr(m, "graph_op_count", 0) or 0) for m in metrics),
             breaks=tuple(listener.breaks) if listener else (),
-            recompiles=tuple(listener.recompiles) if listener else (),
+            recompiles=tuple(_with_cost(r, metrics) for r in listener.recompiles) if listener else (),
             frames=len(metrics),
             limit_hit=any("recompile_limit" in str(getattr(m, "fail_reason", "") or "").lower() for m in metrics),
             stages_s=_stages(metrics),
+            captured=tuple(_captured(m) for m in metrics if getattr(m, "graph_op_count", None)),
+            cudagraph_skips=_texts(metrics, "cudagraph_skip_reason"),
+            fallbacks=_fallbacks(metrics),
         )
 
     def tracing_ns(self) -> int:
@@ -169,6 +179,32 @@ class CompileRecorder:
     def _grown(self, group: str, name: str) -> int:
         now = compat.counters().get(group, {}).get(name, 0)
         return now - self._before.get(group, {}).get(name, 0)
+
+
+def _captured(metrics: Any) -> CapturedGraph:
+    name, file = getattr(metrics, "co_name", None), getattr(metrics, "co_filename", None)
+    where = Place(file, int(getattr(metrics, "co_firstlineno", 0) or 0), name) if file else None
+    return CapturedGraph(where, int(metrics.graph_op_count), _id_of(metrics), _stages([metrics]))
+
+
+def _id_of(metrics: Any) -> str:
+    return str(getattr(metrics, "compile_id", "") or "").strip("[]")
+
+
+def _with_cost(recompile: Recompile, metrics: list[Any]) -> Recompile:
+    spent = [float(m.entire_frame_compile_time_s or 0) for m in metrics if _id_of(m) == recompile.compile_id]
+    return replace(recompile, cost_s=round(sum(spent), 4)) if spent else recompile
+
+
+def _texts(metrics: list[Any], field: str) -> tuple[str, ...]:
+    found = [str(getattr(m, field, None) or "").strip() for m in metrics]
+    return tuple(dict.fromkeys(t for t in found if t))
+
+
+def _fallbacks(metrics: list[Any]) -> tuple[str, ...]:
+    """Errors of the compiler that ``suppress_errors`` turned into eager: the frame failed, and the script went on."""
+    lost = [m for m in metrics if getattr(m, "config_suppress_errors", False) and getattr(m, "fail_type", None)]
+    return tuple(f"{m.co_filename}:{m.co_firstlineno} {m.co_name}: {m.fail_type}: {m.fail_reason}"[:500] for m in lost)
 
 
 def _stages(metrics: list[Any]) -> dict[str, float]:

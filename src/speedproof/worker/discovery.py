@@ -57,6 +57,11 @@ class Discovery:
             self._next_look = notice.at_ns + 2_000_000  # thousands of calls a second need no look each
             self._look(notice)
 
+    def begin_known(self) -> None:
+        """Start without looking for the known modules: what compiles them itself needs no front."""
+        if self._known is not None and self._claim():
+            self._session.begin(self._known)
+
     def at_the_end(self) -> Anatomy | None:
         """The script is over: what its few steps tell, for the next session."""
         if self._watch.tape is None or self._known is not None:

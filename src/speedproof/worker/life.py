@@ -43,6 +43,7 @@ class Worker:
     def _torch_arrived(self, torch: Any) -> None:
         from .device import environment_facts
         from .discovery import Discovery
+        from .observe import Observer
         from .session import Session
         from .sites import Sites
         from .switch import Switchboard
@@ -52,6 +53,7 @@ class Worker:
         watch = Watch(lambda notice: self.discovery.noticed(notice), lambda: self.session.tick())
         sites = Sites(called=lambda site: watch.notice("site", site.index))
         watch.site_stack = sites.stack
+        sites.unwatched = watch.unwatched
         self.session = Session(self.spec, self.channel, watch, Switchboard(watch, sites))
         self.session.is_child = self.is_child
         self.discovery = Discovery(
@@ -63,12 +65,21 @@ class Worker:
             self._claim,
             self.spec.schedule.training_ahead,
         )
-        watch.surprised = self.session.training_found
         watch.install()
         sites.install()
+        if self.spec.purpose == "observe" and self.spec.anatomy is not None:
+            self.session.observer = Observer(watch, sites, self.channel.say, self.spec.anatomy)
+            self.session.observer.install(self._begin_at_first_call)
+        else:
+            watch.surprised = self.session.training_found
         os.register_at_fork(after_in_child=self._forked)
         if not self.is_child:
             self.channel.say(TorchLoaded(time.time(), environment_facts(), LIBRARIES))
+
+    def _begin_at_first_call(self) -> None:
+        """The diagnosis pass begins with the first compiled call: nothing of discovery may be there by then."""
+        if not self.session.started and not self.session.silent:
+            self.discovery.begin_known()
 
     def _claim(self) -> bool:
         """Only one process of a session is measured: the first whose loop has been understood."""
@@ -117,7 +128,7 @@ def run(spec_path: str) -> None:
     with open(spec_path) as file:
         spec = codec.loads(SessionSpec, file.read())
     worker = Worker(spec, spec_path, is_child=False)
-    worker.channel.say(SessionStarted(time.time(), spec.session, os.getpid(), sys.executable))
+    worker.channel.say(SessionStarted(time.time(), spec.session, os.getpid(), sys.executable, spec.purpose))
     worker.prepare()
     try:
         run_command(spec.command)

@@ -16,6 +16,7 @@ import torch
 from ..model import PHASES, RootRole
 from . import compat
 from .device import Device
+from .patches import Patches
 from .watch import Watch
 
 
@@ -28,7 +29,7 @@ class PhaseClock:
         self._stack: list[str] = []
         self._ground = "other"
         self._since = 0
-        self._undo: list[Callable[[], None]] = []
+        self._patches = Patches()
 
     def start(self) -> None:
         self._totals = dict.fromkeys(PHASES, 0)
@@ -45,8 +46,7 @@ class PhaseClock:
 
     def stop(self) -> None:
         """Take every hook away."""
-        while self._undo:
-            self._undo.pop()()
+        self._patches.undo()
 
     # --- the stop watch --------------------------------------------------------------------------------
 
@@ -85,26 +85,19 @@ class PhaseClock:
     # --- where it listens ------------------------------------------------------------------------------
 
     def _hook(self) -> None:
-        self._replace(self._watch, "fetch", self.within("data", self._watch.fetch))
-        self._replace(torch.autograd, "backward", self.within("backward", torch.autograd.backward))
-        self._replace(torch.optim.Optimizer, "zero_grad", self.within("optimizer", torch.optim.Optimizer.zero_grad))
-        self._replace(torch.nn.Module, "__call__", self._root_call(torch.nn.Module.__call__))
+        replace = self._patches.replace
+        replace(self._watch, "fetch", self.within("data", self._watch.fetch))
+        replace(torch.autograd, "backward", self.within("backward", torch.autograd.backward))
+        replace(torch.optim.Optimizer, "zero_grad", self.within("optimizer", torch.optim.Optimizer.zero_grad))
+        replace(torch.nn.Module, "__call__", self._root_call(torch.nn.Module.__call__))
         self._watch.step_spans = (functools.partial(self.enter, "optimizer"), self.leave)
-        self._undo.append(self._forget_spans)
+        self._patches.then(self._forget_spans)
         if self._device.asynchronous:
             for name in ("to", "cuda", "cpu"):
-                self._replace(torch.Tensor, name, self._transfer(getattr(torch.Tensor, name)))
+                replace(torch.Tensor, name, self._transfer(getattr(torch.Tensor, name)))
 
     def _forget_spans(self) -> None:
         self._watch.step_spans = None
-
-    def _replace(self, owner: Any, name: str, new: Any) -> None:
-        inherited = name not in vars(owner)
-        old = getattr(owner, name)
-        setattr(owner, name, new)
-        self._undo.append(
-            functools.partial(delattr, owner, name) if inherited else functools.partial(setattr, owner, name, old)
-        )
 
     def _root_call(self, plain: Callable[..., Any]) -> Callable[..., Any]:
         inside = False

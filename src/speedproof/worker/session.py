@@ -26,6 +26,7 @@ from ..model import (
     ArmEnd,
     ArmReady,
     ArmStarted,
+    ArmWarming,
     Block,
     CompileLog,
     Memory,
@@ -40,13 +41,17 @@ from .anatomy import is_site_boundary
 from .channel import Channel
 from .compile_log import CompileClock, CompileRecorder
 from .device import Device
+from .look import Look
+from .observe import Observer
 from .places import is_user_file
+from .sightings import Sightings
 from .switch import Switchboard
 from .watch import Watch
 
 MEMORY_PAIRS = 3  # resetting the peak costs a system call: do it for the first pairs only
 SHORTEST_CHECK_NS = 20_000_000  # how often the control file is looked at, at most
 RESERVED_STEPS = 3
+LOOK_STEPS = 3
 WASHOUT_STEPS = 1
 WAITING_SHARE = 0.03  # of the step spent in the loader, from which on its queue matters
 QUEUE_STEPS, QUEUE_BLOCK_S = 8, 0.25  # the least a block has on an accelerator
@@ -114,6 +119,9 @@ class Session:
         self._phase_steps = 0
         self._warm: WarmUp | None = None
         self._prefetched = 0
+        self.observer: Observer | None = None
+        self._look: Look | None = None
+        self._look_steps = 0
 
     @property
     def started(self) -> bool:
@@ -177,6 +185,8 @@ class Session:
     def _set_fronts(self, anatomy: Anatomy) -> None:
         if anatomy.boundary.kind == "call" and not is_site_boundary(anatomy.boundary):
             self.board.boundary_root = anatomy.boundary.index
+        if self.observer is not None and anatomy.sites:
+            return  # the script compiles what it compiles: it is looked at as it is
         for root in anatomy.roots:
             if root.target or root.index == self.board.boundary_root:
                 self.board.put_in_front_of(self.watch.roots[root.index], root.modes, root.target)
@@ -184,8 +194,11 @@ class Session:
     # --- the life --------------------------------------------------------------------------------------
 
     def _life(self, anatomy: Anatomy) -> Steps:
+        if self.observer is not None:
+            yield from self._observe(self.observer)
         yield  # the step under way when we came in is not whole
         if self.spec.measure_phases:
+            yield from self._look_at(anatomy)
             yield from self._phases(anatomy)
         yield from self._run_queue()
         self.finish("queue")
@@ -204,6 +217,31 @@ class Session:
             self.board.unload()
             self.arm = None
             until = time.monotonic() + self.spec.schedule.linger_s
+
+    def _observe(self, observer: Observer) -> Steps:
+        """To the end of the script, or until the driver has seen enough."""
+        if not self.board.sites.found:
+            self.board.compile_all(observer)
+        while True:
+            yield
+            observer.step()
+            self._hear()
+
+    def _look_at(self, anatomy: Anatomy) -> Steps:
+        targets = {r.index for r in anatomy.roots if r.target}
+        self._look = Look(self.watch, self.board.sites, Sightings(self.channel.say), targets.__contains__)
+        self._look_steps = 0
+        short = self.spec.schedule.script_steps is not None and self.spec.schedule.script_steps < 10 * LOOK_STEPS
+        self._look.start()
+        while self._look_steps < (1 if short else LOOK_STEPS):
+            step = yield
+            self._look_steps += step.regular
+        self._stop_looking()
+
+    def _stop_looking(self) -> None:
+        look, self._look = self._look, None
+        if look is not None:
+            look.stop(self._look_steps)
 
     def _phases(self, anatomy: Anatomy) -> Steps:
         from .phases import PhaseClock
@@ -267,6 +305,8 @@ class Session:
                 self._warm = None
                 return False
             warm.count(step)
+            if step.compiles:
+                self.channel.say(ArmWarming(time.time(), arm.id, warm.recorder.log()))
         self.board.on = False
         log = self._say_ready(warm)
         if log.graphs == 0:
@@ -294,6 +334,9 @@ class Session:
 
     def say_unfinished(self) -> None:
         """The script ends in the middle: the phases and the cold compile cost so far are still known."""
+        if self.observer is not None:
+            self.observer.tell(whole=True)
+        self._stop_looking()
         self._say_phases()
         if self._warm is not None and self._warm.steps:
             self._say_ready(self._warm)
@@ -447,6 +490,8 @@ class Session:
 
     def finish(self, why: str) -> None:
         """Stop the script here and now, so that none of its end-of-run code runs (design, fact 18)."""
+        if self.observer is not None:
+            self.observer.tell(whole=False)
         self.channel.say(SessionDone(time.time(), why, self.steps))
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError, AttributeError):

@@ -7,6 +7,7 @@ sides on the live loop.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import weakref
 from collections.abc import Callable
@@ -48,11 +49,17 @@ Called = Callable[[Site], None]
 
 @dataclass
 class Sites:
-    """All requests of this process, and which side of them runs now."""
+    """All requests of this process, and which side of them runs now.
+
+    ``adapted`` changes how they are carried out; a trial leaves them as they are. ``unwatched`` takes the watch off
+    module calls meanwhile.
+    """
 
     called: Called
     chosen: Callable[[Site, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any] | None = None
     found: list[Site] = field(default_factory=list)
+    adapted: Callable[[dict[str, Any]], dict[str, Any]] = dict
+    unwatched: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
     busy: bool = False
     stack: list[int] = field(default_factory=list)
     _by_wrapper: weakref.WeakKeyDictionary[torch.nn.Module, Site] = field(default_factory=weakref.WeakKeyDictionary)
@@ -77,7 +84,8 @@ class Sites:
         def compile_module(module: torch.nn.Module, *args: Any, **kwargs: Any) -> None:
             self.busy = True
             try:
-                compile_method(module, *args, **kwargs)
+                with self.unwatched():
+                    compile_method(module, *args, **self.adapted(kwargs))
             finally:
                 self.busy = False
             self._method(module, kwargs, user_place())
@@ -101,7 +109,8 @@ class Sites:
     ) -> Any:
         self.busy = True
         try:
-            compiled = compiler(what, *args, **kwargs)
+            with self.unwatched():
+                compiled = compiler(what, *args, **self.adapted(kwargs))
         finally:
             self.busy = False
         options = _options(kwargs)

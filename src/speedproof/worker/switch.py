@@ -15,6 +15,7 @@ import torch
 
 from ..model import Arm, ArmConfig, CallMode, Place
 from . import compat
+from .observe import Entry, Observer
 from .places import place_of_error, user_place
 from .sites import Site, Sites
 from .watch import SeenRoot, Watch
@@ -136,6 +137,29 @@ class Switchboard:
             self.sites.chosen = self._choose_as_written
         elif not any(f.counted for f in self.fronts):
             self.sites.chosen = self._choose_eager
+
+    def compile_all(self, observer: Observer) -> None:
+        """For the diagnosis pass: every call of the targets goes through the observer, in whatever mode."""
+        for front in self.fronts:
+            if front.counted:
+                entry = observer.compile(front.eager, front.root.name, front.module)
+                compat.fill_slot(front.module, self._observed(front, observer, entry))
+
+    def _observed(self, front: Front, observer: Observer, entry: Entry) -> Callable[..., Any]:
+        board, counts, index, module = self, self.counts, front.root.index, front.module
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if compat.is_compiling():
+                return front.eager(*args, **kwargs)
+            if board.boundary_root == index:
+                board.watch.notice("call", index)
+            if CallMode(module.training, torch.is_grad_enabled()) in front.modes:
+                counts.calls += 1
+            else:
+                counts.foreign += 1
+            return observer.run(entry, args, kwargs)
+
+        return call
 
     def unload(self) -> None:
         self.on = False

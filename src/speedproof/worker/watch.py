@@ -7,12 +7,13 @@ global module hooks: those miss keyword arguments and make Dynamo capture nothin
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,6 +47,7 @@ class SeenOptimizer:
     index: int
     ref: weakref.ref[Any]
     steps: int = 0
+    where: Place | None = None
 
     def fact(self) -> OptimizerFact | None:
         optimizer = self.ref()
@@ -54,7 +56,7 @@ class SeenOptimizer:
         groups = optimizer.param_groups
         count = sum(p.numel() for g in groups for p in g["params"] if isinstance(p, torch.Tensor))
         fast = any(g.get("fused") or g.get("foreach") for g in groups)
-        return OptimizerFact(type(optimizer).__name__, self.steps, count, fast)
+        return OptimizerFact(type(optimizer).__name__, self.steps, count, fast, where=self.where)
 
 
 class Watch:
@@ -76,6 +78,7 @@ class Watch:
         self._boundary: tuple[str, int, int] | None = None
         self._events = 0
         self._root_index: dict[int, int] = {}
+        self._made_at: dict[int, Place] = {}
         self._local = threading.local()
         self._thread: int | None = None
         self._in_loader = False
@@ -86,6 +89,8 @@ class Watch:
 
     def install(self) -> None:
         self._optimizer_undo = compat.on_optimizer_step(self._before_step, self._after_step)
+        self._remember_where(torch.utils.data.DataLoader, lambda loader: id(loader.dataset))
+        self._remember_where(torch.optim.Optimizer, id)
         self._wrap_loader()
         self._wrap_backward()
         self.watch_calls()
@@ -94,11 +99,24 @@ class Watch:
         """See every top-level module call, until ``ignore_calls``."""
         plain = torch.nn.Module.__call__
         torch.nn.Module.__call__ = self._seeing(plain)
+        self._plain_call = plain
 
         def undo() -> None:
             torch.nn.Module.__call__ = plain
 
         self._undo.append(undo)
+
+    @contextlib.contextmanager
+    def unwatched(self) -> Iterator[None]:
+        """``torch.compile`` takes ``module.__call__`` as it stands: it must not take ours with it."""
+        if not self._undo:
+            yield
+            return
+        watched, torch.nn.Module.__call__ = torch.nn.Module.__call__, self._plain_call
+        try:
+            yield
+        finally:
+            torch.nn.Module.__call__ = watched
 
     def ignore_calls(self) -> None:
         while self._undo:
@@ -215,6 +233,19 @@ class Watch:
         self._root_index[id(module)] = index
         return index
 
+    def _remember_where(self, kind: Any, key: Callable[[Any], int]) -> None:
+        """Note the user's line that makes each object of this class; its signature stays visible (design, fact 25)."""
+        plain, made = kind.__init__, self._made_at
+
+        @functools.wraps(plain)
+        def init(this: Any, *args: Any, **kwargs: Any) -> None:
+            plain(this, *args, **kwargs)
+            place = user_place()
+            if place is not None:
+                made[key(this)] = place
+
+        kind.__init__ = init
+
     # --- optimizers, loaders, backward -----------------------------------------------------------------
 
     def _before_step(self, optimizer: Any) -> None:
@@ -237,7 +268,8 @@ class Watch:
         for seen in self.optimizers:
             if seen.ref() is optimizer:
                 return seen
-        self.optimizers.append(SeenOptimizer(len(self.optimizers), weakref.ref(optimizer)))
+        where = self._made_at.get(id(optimizer))
+        self.optimizers.append(SeenOptimizer(len(self.optimizers), weakref.ref(optimizer), where=where))
         return self.optimizers[-1]
 
     def _wrap_loader(self) -> None:
@@ -268,7 +300,7 @@ class Watch:
         for index, (known, _) in enumerate(self.loaders):
             if known() is dataset:
                 return index
-        self.loaders.append((_reference(dataset), _loader_fact(iterator)))
+        self.loaders.append((_reference(dataset), _loader_fact(iterator, self._made_at.get(id(dataset)))))
         return len(self.loaders) - 1
 
     def fed_from_home(self, trains: bool) -> bool:
@@ -346,7 +378,7 @@ def _shapes(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
     return tuple((tuple(t.shape), t.dtype) for t in _tensors(args, kwargs))
 
 
-def _loader_fact(iterator: Any) -> LoaderFact:
+def _loader_fact(iterator: Any, where: Place | None) -> LoaderFact:
     sampler = getattr(iterator, "_index_sampler", None)
     try:
         batches: int | None = len(sampler) if sampler is not None else None
@@ -360,4 +392,6 @@ def _loader_fact(iterator: Any) -> LoaderFact:
         drop_last=getattr(sampler, "drop_last", None),
         batches=batches,
         prefetch=int(getattr(iterator, "_prefetch_factor", 2) or 2),
+        where=where,
+        persistent=bool(getattr(iterator, "_persistent_workers", False)),
     )
