@@ -11,13 +11,17 @@ $(VENV)/ready: pyproject.toml
 demo: $(VENV)/ready
 	$(BIN)/speedproof demo --budget 4m
 
+# docs/findings, from the docstrings of the findings
+pages: $(VENV)/ready
+	$(BIN)/python docs/make_pages.py
+
 test: $(VENV)/ready
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks docs
+	$(BIN)/ruff format --check src tests benchmarks docs
 	$(BIN)/mypy
 	$(BIN)/python -m pytest
 
 clean:
 	rm -rf $(VENV) .speedproof
 
-.PHONY: demo test clean
+.PHONY: demo pages test clean

@@ -221,6 +221,14 @@ def test_a_run_is_reported_as_json_of_the_contract(folder: Path, capsys: pytest.
     assert codec.from_plain(Result, plain).verdict.best == "default"
 
 
+def test_the_newest_run_is_reported_where_a_folder_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = stored(folder / ".speedproof")
+    for word in (".speedproof", "latest", str(run)):
+        code, out, err = answer(["report", word], capsys)
+        assert (code, err) == (0, "") and "1.50x" in out
+    assert "[no-run-directory]" in answer(["report", "nowhere"], capsys)[2]
+
+
 @pytest.mark.parametrize(("form", "start"), [("html", "<!doctype html>"), ("markdown", "#")])
 def test_a_run_is_reported_as_a_page(folder: Path, form: str, start: str, capsys: pytest.CaptureFixture[str]) -> None:
     run = str(stored(folder / "runs"))

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from speedproof import codec, report
+from speedproof.analyse.source import Sources
 from speedproof.errors import SpeedproofError
 from speedproof.model import (
     PHASES,
@@ -28,6 +29,8 @@ from speedproof.model import (
     CompileCost,
     FileTouched,
     Finding,
+    KernelRow,
+    KernelTable,
     LoaderFact,
     Mean,
     Noise,
@@ -43,7 +46,7 @@ from speedproof.model import (
     Verdict,
 )
 from speedproof.report import html as html_report
-from speedproof.report import markdown, terminal, words
+from speedproof.report import markdown, tables, terminal, words
 
 # ------------------------------------------------------------------------------------------------------------
 # Results built by hand
@@ -263,6 +266,44 @@ CRASH_ONLY = dataclasses.replace(
     DATA_BOUND, verdict=dataclasses.replace(DATA_BOUND.verdict, reasons=("crashed",)), variants=(CRASHED,)
 )
 NO_GRAPHS = dataclasses.replace(CRASH_ONLY, variants=(CAPTURED_NOTHING,))
+KERNELS = KernelTable(
+    arm="networks-default",
+    rows=(
+        KernelRow("copy", 4.1, 0.9, 210.0, 14.0),
+        KernelRow("matmul", 96.2, 96.9, 144.0, 144.0),
+        KernelRow("pointwise", 71.3, 12.4, 1212.0, 48.5),
+        KernelRow("fused", 0.0, 9.7, 0.0, 61.0),
+    ),
+    eager_step_ms=214.0,
+    compiled_step_ms=150.7,
+    eager_gap_ms=42.4,
+    compiled_gap_ms=30.8,
+    largest={"ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_tn": 61.2, "triton_poi_fused_add_gelu_3": 8.4},
+)
+DIAGNOSED = dataclasses.replace(
+    WORTH_IT,
+    variants=(
+        dataclasses.replace(OVERHEAD, stages_s={"frame": 71.9, "backend": 60.1, "codegen": 0.4}),
+        dataclasses.replace(DEFAULT, stages_s={"frame": 60.2, "backend": 51.0, "inductor_compile": 33.3}),
+    ),
+    findings=(BREAK, dataclasses.replace(BREAK, slug="no-place", where=None, cost_ms=None, fix=None, count=None)),
+    kernels=KERNELS,
+)
+NOTHING_COMPILED = dataclasses.replace(
+    NO_GRAPHS,
+    findings=(
+        dataclasses.replace(BREAK, slug="nothing-compiled", severity="error", why="All of the loop is skipped: eval."),
+    ),
+)
+SOURCES = Sources(
+    {
+        "/home/ana/project/src/model/attention.py": "\n" * 128
+        + "    def forward(self, x, mask):\n"
+        + "        x = self.norm(x)\n"
+        + "        if mask.sum().item() > 0:  # <b>padded</b>\n"
+        + "            x = x.masked_fill(mask, -1e9)\n"
+    }
+)
 UNKNOWN_FIGURES = dataclasses.replace(
     EMPTY,
     variants=(Variant("a", "", ArmConfig(), "compile", "completed", "", Ratio(1.2, None, None)),),
@@ -278,6 +319,8 @@ SAMPLES = {
     "crash_only": CRASH_ONLY,
     "no_graphs": NO_GRAPHS,
     "unknown_figures": UNKNOWN_FIGURES,
+    "diagnosed": DIAGNOSED,
+    "nothing_compiled": NOTHING_COMPILED,
 }
 samples = pytest.mark.parametrize("result", SAMPLES.values(), ids=SAMPLES.keys())
 
@@ -363,7 +406,7 @@ def test_files_tell_what_became_of_them() -> None:
 def test_terminal_ends_with_verdict_why_next(result: Result) -> None:
     lines = terminal.render(result).splitlines()
     assert [line.split(" ")[0] for line in lines[-3:]] == ["verdict:", "why:", "next:"]
-    assert len(lines) <= 44
+    assert len(lines) <= 48
 
 
 def test_terminal_of_a_good_run() -> None:
@@ -373,7 +416,7 @@ def test_terminal_of_a_good_run() -> None:
     assert "GPT (124M parameters)" in text and "call at train.py:41 in main" in text
     assert "bfloat16 autocast (rival)" in text
     assert "wrong numbers" in text and "numbers differ: grad of blocks" in text
-    assert "attention.py:131 in forward" in text and "3.40 ms a step, seen 12 times" in text
+    assert "attention.py:131 in forward" in text and "3.40 ms a step (1.6% of it), seen 12 times" in text
 
 
 def test_terminal_of_a_failed_script_shows_its_traceback() -> None:
@@ -389,9 +432,32 @@ def test_terminal_of_a_variant_that_captured_nothing() -> None:
 
 @samples
 def test_colour_changes_no_text(result: Result) -> None:
-    coloured = terminal.render(result, color=True)
+    coloured = terminal.render(result, color=True, sources=SOURCES)
     assert "\x1b[" in coloured
-    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == terminal.render(result)
+    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == terminal.render(result, sources=SOURCES)
+
+
+def test_terminal_quotes_the_source_and_the_first_hint() -> None:
+    lines = terminal.render(DIAGNOSED, sources=SOURCES, run="runs/my run").splitlines()
+    at = lines.index("findings")
+    assert lines[at + 2] == "          > if mask.sum().item() > 0: # <b>padded</b>"
+    assert lines[at + 3] == "          Keep the value on the device."
+    assert lines[at + 4 : at + 6] == [
+        "  warning no-place  no place in your code  cost not known",
+        "          Keep the value on the device.",
+    ]
+    assert lines[at + 6].endswith("speedproof explain 'runs/my run'")
+
+
+def test_terminal_shows_five_findings_and_counts_the_rest() -> None:
+    text = terminal.render(dataclasses.replace(WORTH_IT, findings=(BREAK,) * 8))
+    assert text.count("graph-break-item") == 5
+    assert "  and 3 more; with source, cause and cure: speedproof explain RUN\n" in text
+
+
+def test_terminal_says_at_once_that_nothing_was_compiled() -> None:
+    lines = terminal.render(NOTHING_COMPILED).splitlines()
+    assert lines[1] == "nothing was compiled: All of the loop is skipped: eval."
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -549,6 +615,50 @@ def test_html_marks_the_threshold_it_is_given() -> None:
     assert "worth having, 1.20x" in report.render(WORTH_IT, "html", threshold=0.2)
 
 
+def words_in(page: Page) -> str:
+    return " ".join(" ".join(page.texts).split())
+
+
+def test_html_shows_each_finding_with_its_source_and_numbered_hints() -> None:
+    page = Page(html_report.render(DIAGNOSED, sources=SOURCES))
+    source = "".join(page.texts)
+    assert (
+        "  129  def forward(self, x, mask):\n  130      x = self.norm(x)\n> 131      if mask.sum().item() > 0:"
+        in source
+    )
+    assert source.count("masked_fill") == 1, "a finding without a place quotes nothing"
+    assert page.names().count("ol") == 2 and page.names().count("mark") == 1
+    assert "3.40 ms a step (1.6% of it), seen 12 times" in words_in(page) and "your code" in words_in(page)
+    assert "mark" not in Page(html_report.render(DIAGNOSED)).names()
+
+
+def test_html_tells_where_kernels_and_compiling_spend_their_time() -> None:
+    page = Page(html_report.render(DIAGNOSED))
+    text = words_in(page)
+    assert "pointwise 71.3 ms 12.4 ms -58.9 ms 1.2k → 48.5" in text
+    assert "fused 0 9.70 ms +9.70 ms 0 → 61" in text
+    assert f"no kernel at work 42.4 ms 30.8 ms -11.6 ms {words.DASH}" in text
+    assert f"whole step 214 ms 151 ms -63.3 ms {words.DASH}" in text
+    assert "triton_poi_fused_add_gelu_3 8.40 ms" in text
+    assert "Stage networks, default networks, reduce-overhead frame 1m 00s 1m 12s backend 51 s 1m 00s" in text
+    assert f"inductor compile 33 s {words.DASH}" in text
+
+
+def test_the_bars_of_kernels_point_to_the_side_of_the_change() -> None:
+    lines = {line.kind: line for line in tables.kernel_lines(KERNELS)}
+    assert list(lines)[:3] == ["matmul", "pointwise", "fused"]
+    assert (lines["pointwise"].left, lines["pointwise"].width, lines["pointwise"].tone) == (0.0, 50.0, "gain")
+    assert (lines["fused"].left, lines["fused"].tone) == (50.0, "loss")
+    assert 50 + lines["fused"].width < 60
+
+
+def test_many_kinds_of_kernels_are_summed_up() -> None:
+    rows = tuple(KernelRow(f"kind {n}", 1.0 + n, 1.0, 2.0, 1.0) for n in range(30))
+    lines = tables.kernel_lines(dataclasses.replace(KERNELS, rows=rows))
+    rest = lines[tables.KINDS_SHOWN]
+    assert (rest.kind, rest.compiled, rest.launches) == ("16 other kinds", "16.0 ms", "32 → 16")
+
+
 # ------------------------------------------------------------------------------------------------------------
 # Hostile text
 # ------------------------------------------------------------------------------------------------------------
@@ -611,6 +721,18 @@ def test_hostile_text_in_markdown() -> None:
         assert len(widths) == 1, table
 
 
+def test_hostile_source_gets_no_further_than_any_other_text() -> None:
+    evil = dataclasses.replace(BREAK, where=Place("a.py", 2, "f"), fix=None)
+    result = dataclasses.replace(DIAGNOSED, findings=(evil,))
+    sources = Sources({"a.py": f"x = 1\n{HOSTILE.splitlines()[0]}\n\x1b[31m \u202e\n"})
+    page = html_report.render(result, sources=sources)
+    assert not {"script", "img"} & set(Page(page).names()) and not UNSEEN.search(page)
+    assert not UNSEEN.search(terminal.render(result, sources=sources))
+    text = markdown.render(result, sources=sources)
+    assert "http://" not in text and "@everyone" not in text and "<img" not in text
+    assert "alert(1)" in page and "alert(1)" in text
+
+
 def test_hostile_text_in_json_comes_back() -> None:
     assert codec.loads(Result, report.render(EVIL, "json")).verdict.summary == HOSTILE
 
@@ -625,6 +747,16 @@ def test_markdown_of_a_good_run() -> None:
     assert text.startswith("## speedproof: worth it\n\n**Verdict:** worth it: networks, default makes")
     assert "| **networks, default** | completed | 1.42x | 1.38x to 1.46x | 1m 02s / 8.1 s | 986 |" in text
     assert "<code>graph-break-item</code>" in text
+
+
+def test_markdown_quotes_the_source_and_folds_the_tables() -> None:
+    text = markdown.render(DIAGNOSED, sources=SOURCES)
+    assert "in forward</code>: <code>if mask.sum().item() &gt; 0: # &lt;b&gt;padded&lt;/b&gt;</code> |" in text.replace(
+        "\u200b", ""
+    ).replace("\\", "")
+    assert "| pointwise | 71.3 ms | 12.4 ms | -58.9 ms | 1.2k → 48.5 |" in text
+    assert "<summary>What compiling took, by stage</summary>" in text
+    assert "| Stage | networks, default | networks, reduce-overhead |" in text
 
 
 def test_registry() -> None:

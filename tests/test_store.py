@@ -207,3 +207,92 @@ def test_runs_are_listed_newest_first(tmp_path: Path) -> None:
     (base / "broken").mkdir()
     (base / "broken" / "meta.json").write_text("?")
     assert store.list_runs(base) == [last.path, first.path]
+
+
+# -------------------------------------------------------------------------------------------------------------------
+# The user's sources
+# -------------------------------------------------------------------------------------------------------------------
+
+
+def test_sources_are_kept_as_they_were(tmp_path: Path) -> None:
+    run = RunStore.create(tmp_path / "runs", META)
+    train, model = tmp_path / "train.py", tmp_path / "model.py"
+    train.write_text("import model\n")
+    model.write_bytes(b"# -*- coding: latin-1 -*-\r\nname = 'Andr\xe9'\r\n")
+    kept = run.keep_sources([str(train), str(model)])
+    train.write_text("changed\n")
+    model.unlink()
+    assert kept == store.load_sources(run.path)
+    assert kept == {str(train): "import model\n", str(model): "# -*- coding: latin-1 -*-\nname = 'André'\n"}
+
+
+def test_a_run_that_has_moved_still_has_its_sources(tmp_path: Path) -> None:
+    run = RunStore.create(tmp_path / "runs", META)
+    (tmp_path / "train.py").write_text("pass\n")
+    run.keep_sources([str(tmp_path / "train.py")])
+    moved = run.path.rename(tmp_path / "elsewhere")
+    assert store.load_sources(moved) == {str(tmp_path / "train.py"): "pass\n"}
+
+
+def test_what_is_no_source_is_not_kept(tmp_path: Path) -> None:
+    run = RunStore.create(tmp_path / "runs", META)
+    (tmp_path / "large.py").write_text("#" * (store.LARGEST_SOURCE_BYTES + 1))
+    (tmp_path / "weights").write_bytes(b"\x80\x02}q\x00.")
+    (tmp_path / "zero.py").write_bytes(b"x = 1\0\n")
+    (tmp_path / "odd.py").write_bytes(b"# coding: klingon\n")
+    os.mkfifo(tmp_path / "pipe")  # to open it would wait for ever
+    names = ["large.py", "weights", "zero.py", "odd.py", "pipe", "gone.py", ".", "nul\0.py"]
+    assert run.keep_sources([str(tmp_path / name) for name in names]) == {}
+    assert store.load_sources(run.path) == {}
+    assert sorted(path.name for path in run.path.iterdir()) == ["meta.json"]
+
+
+def test_sources_are_few_and_the_first_named_are_kept(tmp_path: Path) -> None:
+    run = RunStore.create(tmp_path / "runs", META)
+    files = [tmp_path / f"part{n}" / "model (2).py" for n in range(store.MOST_SOURCES + 5)]
+    for number, file in enumerate(files):
+        file.parent.mkdir()
+        file.write_text(f"n = {number}\n")
+    run.keep_sources(map(str, files))
+    loaded = store.load_sources(run.path)
+    assert loaded == {str(f): f"n = {n}\n" for n, f in enumerate(files[: store.MOST_SOURCES])}
+
+
+def test_sources_that_cannot_be_written_are_no_reason_to_lose_the_run(tmp_path: Path) -> None:
+    run = RunStore.create(tmp_path / "runs", META)
+    (run.path / "sources").write_text("a file where the folder should be")
+    (tmp_path / "train.py").write_text("pass\n")
+    assert run.keep_sources([str(tmp_path / "train.py")]) == {str(tmp_path / "train.py"): "pass\n"}
+    assert store.load_sources(run.path) == {}
+
+
+@pytest.mark.parametrize("index", ["", "[1]", "{", '{"a.py": 3}', '{"a.py": "../../secret"}', '{"a.py": "link"}'])
+def test_an_index_cannot_make_us_read_elsewhere(tmp_path: Path, index: str) -> None:
+    run = RunStore.create(tmp_path / "runs", META)
+    (tmp_path / "secret").write_text("secret")
+    (run.path / "sources").mkdir()
+    (run.path / "sources" / "link").symlink_to(tmp_path / "secret")
+    (run.path / "sources" / "index.json").write_text(index)
+    assert store.load_sources(run.path) == {}
+
+
+# -------------------------------------------------------------------------------------------------------------------
+# Which run is meant
+# -------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_its_folder_and_latest_name_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    old = RunStore.create(store.BASE, META)
+    new = RunStore.create(store.BASE, dataclasses.replace(META, started_s=AT_S + 60))
+    assert store.resolve_run(old.path) == old.path
+    for word in (Path("latest"), Path(".speedproof")):
+        assert store.resolve_run(word).absolute() == new.path
+    assert store.resolve_run(tmp_path / "nowhere") == tmp_path / "nowhere"  # load_meta says what is wrong
+
+
+def test_latest_without_a_run_says_how_to_make_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SpeedproofError) as caught:
+        store.resolve_run(Path("latest"))
+    assert caught.value.slug == "no-runs" and "speedproof run" in caught.value.hint

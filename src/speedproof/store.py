@@ -6,6 +6,7 @@
         meta.json                 what was asked for (RunMeta)
         driver.jsonl              the driver's own events
         sessions/000/events.jsonl what the worker of the first session said, its SessionExit last
+        sources/                  the user's files that events point at, as they were; index.json says which is which
         verdict.json              the Result, once there is one
 
 Whole files are written atomically. Event files may end in half a line when a process is killed; readers leave
@@ -16,8 +17,11 @@ from __future__ import annotations
 
 import contextlib
 import heapq
+import json
 import os
 import re
+import tokenize
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -27,13 +31,19 @@ from . import codec
 from .errors import SpeedproofError
 from .model import SCHEMA_VERSION, Event, Result, RunMeta
 
-META, DRIVER_EVENTS, VERDICT, SESSIONS, EVENTS = (
+META, DRIVER_EVENTS, VERDICT, SESSIONS, EVENTS, SOURCES, INDEX = (
     "meta.json",
     "driver.jsonl",
     "verdict.json",
     "sessions",
     "events.jsonl",
+    "sources",
+    "index.json",
 )
+BASE = Path(".speedproof")  # where runs are, unless they are told another place
+LATEST = "latest"
+MOST_SOURCES = 60
+LARGEST_SOURCE_BYTES = 1_000_000
 T = TypeVar("T", RunMeta, Result)
 
 
@@ -73,6 +83,17 @@ class RunStore:
     def write_result(self, result: Result) -> None:
         write_atomically(self.path / VERDICT, codec.dumps(result))
 
+    def keep_sources(self, paths: Iterable[str]) -> dict[str, str]:
+        """Copy these files into the run, so that it can be explained elsewhere and later; returns their texts.
+
+        The most important come first: only ``MOST_SOURCES`` are kept. What cannot be read, or written, is left out:
+        a report without excerpts is better than none.
+        """
+        texts = read_sources(paths)
+        with contextlib.suppress(OSError):
+            _write_sources(self.path / SOURCES, texts)
+        return texts
+
 
 # -----------------------------------------------------------------------------------------------------------
 # Reading
@@ -81,7 +102,7 @@ class RunStore:
 
 def load_meta(path: Path) -> RunMeta:
     """Raises ``SpeedproofError`` where ``path`` is no run directory, or one of a newer version."""
-    if not (path / META).is_file():
+    if not is_run(path):
         seen = "it has no meta.json" if path.is_dir() else "there is no such directory"
         raise SpeedproofError(
             "no-run-directory",
@@ -114,6 +135,49 @@ def load_events(path: Path) -> list[Event]:
     return list(heapq.merge(*map(_events_of, files), key=lambda event: event.at_s))
 
 
+def read_sources(paths: Iterable[str]) -> dict[str, str]:
+    """The texts of those files that are there, are text, and are not too large; at most ``MOST_SOURCES``."""
+    texts: dict[str, str] = {}
+    for path in paths:
+        if len(texts) == MOST_SOURCES:
+            break
+        text = _text_of(Path(path))
+        if text is not None:
+            texts[path] = text
+    return texts
+
+
+def load_sources(run: Path) -> dict[str, str]:
+    """The source files that a run kept, by the path they had; empty where it kept none."""
+    folder = run / SOURCES
+    texts: dict[str, str] = {}
+    for path, name in _index_of(folder).items():
+        # a run may come from anybody: its index must not make us read what lies elsewhere
+        inside = isinstance(name, str) and Path(name).name == name and not (folder / name).is_symlink()
+        text = _kept_text(folder / str(name)) if inside else None
+        if text is not None and len(texts) < MOST_SOURCES:
+            texts[path] = text
+    return texts
+
+
+def is_run(path: Path) -> bool:
+    """Whether this is a run directory; of which version, and whether it can be read, is another matter."""
+    return (path / META).is_file()
+
+
+def resolve_run(path: Path) -> Path:
+    """The run directory that is meant: ``path`` itself, the newest in it, or the newest of all for ``latest``."""
+    if is_run(path):
+        return path
+    is_latest = str(path) == LATEST and not path.exists()
+    runs = list_runs(BASE if is_latest else path)
+    if is_latest and not runs:
+        raise SpeedproofError(
+            "no-runs", f"There is no run under {BASE} yet.", "Make one with `speedproof run SCRIPT.py`, or name one."
+        )
+    return runs[0] if runs else path
+
+
 def list_runs(base: Path) -> list[Path]:
     """The run directories in ``base``, newest first."""
     runs = []
@@ -130,6 +194,34 @@ def decode_events(lines: bytes) -> list[Event]:
         with contextlib.suppress(codec.DecodeError):
             events.append(codec.decode_line(Event, line.decode("utf-8", "replace")))
     return events
+
+
+def _index_of(folder: Path) -> dict[str, object]:
+    try:
+        index = json.loads((folder / INDEX).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return index if isinstance(index, dict) else {}
+
+
+def _text_of(file: Path) -> str | None:
+    """The text of a source file, decoded as Python would; ``None`` where it is none."""
+    try:
+        if not file.is_file() or file.stat().st_size > LARGEST_SOURCE_BYTES:
+            return None
+        with tokenize.open(file) as opened:
+            text = opened.read()
+    except (OSError, ValueError, SyntaxError):  # unreadable; not in its encoding; of an encoding that nobody knows
+        return None
+    return None if "\0" in text else text
+
+
+def _kept_text(file: Path) -> str | None:
+    """A text that was kept: in UTF-8, whatever its first lines say of its encoding."""
+    try:
+        return file.read_text(encoding="utf-8") if file.stat().st_size <= 4 * LARGEST_SOURCE_BYTES else None
+    except (OSError, UnicodeDecodeError):
+        return None
 
 
 def _events_of(file: Path) -> list[Event]:
@@ -187,6 +279,20 @@ def write_atomically(path: Path, text: str) -> None:
         os.replace(beside, path)
     finally:
         beside.unlink(missing_ok=True)
+
+
+def _write_sources(folder: Path, texts: dict[str, str]) -> None:
+    if not texts:
+        return
+    folder.mkdir(exist_ok=True)
+    names = {path: f"{number:03d}-{_plain_name(path)}" for number, path in enumerate(texts)}
+    for path, name in names.items():
+        write_atomically(folder / name, texts[path])
+    write_atomically(folder / INDEX, json.dumps(names, indent=1))
+
+
+def _plain_name(path: str) -> str:
+    return re.sub(r"[^\w.-]+", "_", Path(path).name, flags=re.ASCII)[-60:]
 
 
 def _new_directory(base: Path, meta: RunMeta) -> Path:

@@ -8,6 +8,7 @@ from ..errors import Exit
 from ..model import SCHEMA_VERSION, Event, Result, RunMeta, ScriptEnded, Variant, Verdict
 from .evidence import Evidence
 from .findings import find_all
+from .kernels import table_of
 from .ledger import Ledger, fold
 from .result import baseline_of, ceiling_of, noise_of, variants_of
 from .source import Sources
@@ -70,6 +71,7 @@ def of_ledger(
         exit_code=exit_code(decided, interrupted),
         planned_steps=meta.planned_steps if meta.planned_steps is not None else ledger.script_steps,
         sessions=ledger.sessions,
+        kernels=table_of(ledger.kernels, decided.best),
     )
 
 

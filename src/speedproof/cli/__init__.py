@@ -14,6 +14,7 @@ COMMANDS = {  # name: (module, what it does)
     "run": ("run", "measure a script, try torch.compile on it, decide"),
     "demo": ("demo", "the same on a ResNet-50 script that ships with speedproof"),
     "report": ("report", "render a stored run again"),
+    "explain": ("explain", "what stands in the compiler's way, with source, cause and cure"),
     "list": ("past", "past runs"),
     "doctor": ("doctor", "is this machine's compile stack healthy?"),
 }

@@ -7,21 +7,25 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..analyse.conclude import conclude
+from ..analyse.source import Sources
 from ..errors import SpeedproofError
 from ..model import Result
 from ..report import FORMATS, render
-from ..store import load_events, load_meta, load_result
+from ..store import load_events, load_meta, load_result, load_sources, resolve_run
+
+RUN_HELP = "a run directory, such as .speedproof/20261201-153012-train; or a folder of them, or latest: the newest"
 
 
 def main(argv: Sequence[str]) -> int:
     """``speedproof report``: draw a stored run without measuring again."""
     p = argparse.ArgumentParser(prog="speedproof report", description="Render a stored run again.")
-    p.add_argument("run", type=Path, help="a run directory, such as .speedproof/20261201-153012-train")
+    p.add_argument("run", type=Path, help=RUN_HELP)
     p.add_argument("--format", choices=sorted(FORMATS), default="terminal")
     p.add_argument("--output", type=Path, help="write there instead of to the terminal")
     options = p.parse_args(argv)
-    result = result_of(options.run)
-    text = render(result, options.format, threshold=load_meta(options.run).threshold)
+    run = resolve_run(options.run)
+    result, threshold = result_of(run), load_meta(run).threshold
+    text = render(result, options.format, threshold=threshold, sources=Sources(load_sources(run)), run=str(run))
     if options.output is None:
         print(text, end="")
     else:
@@ -39,4 +43,4 @@ def result_of(run: Path) -> Result:
     events = load_events(run)
     meta = load_meta(run)
     last_s = max((e.at_s for e in events), default=meta.started_s)
-    return conclude(meta, events, last_s - meta.started_s, interrupted=True)
+    return conclude(meta, events, last_s - meta.started_s, interrupted=True, sources=Sources(load_sources(run)))

@@ -145,17 +145,21 @@ def _view(options: Options) -> Board | Lines | Silence:
 
 
 def _publish(result: Result, options: Options, store: RunStore) -> None:
+    from ..analyse.source import Sources
     from ..report import render
     from ..report.words import verdict_words
+    from ..store import load_sources
 
+    sources = Sources(load_sources(store.path))
     if options.json is not None:
         Path(options.json).write_text(render(result, "json"))
     if options.html is not None:
-        Path(options.html).write_text(render(result, "html", threshold=options.threshold))
+        Path(options.html).write_text(render(result, "html", threshold=options.threshold, sources=sources))
     if options.quiet:
         print(verdict_words(result.verdict))
         return
     from ..report import terminal
 
-    print(f"run: {os.path.relpath(store.path)}")
-    print(terminal.render(result, color=sys.stdout.isatty()), end="")
+    run = os.path.relpath(store.path)
+    print(f"run: {run}")
+    print(terminal.render(result, color=sys.stdout.isatty(), sources=sources, run=run), end="")

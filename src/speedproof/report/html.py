@@ -15,11 +15,13 @@ from importlib import resources
 import jinja2
 from markupsafe import Markup
 
-from speedproof.model import PHASES, Baseline, Finding, Result, Variant
+from speedproof.analyse.source import Sources
+from speedproof.model import PHASES, Baseline, Result, Variant
 from speedproof.report import words
+from speedproof.report.html_findings import finding_cards
+from speedproof.report.tables import kernel_lines, largest_kernels, stage_table
 
 VARIANTS_SHOWN = 40
-FINDINGS_SHOWN = 50
 LINES_SHOWN = 6  # eager and the five best: with more, colours can no longer be told apart
 ROW_PX = 46
 LABEL_CHARS = 28  # what fits beside the figures on a screen of 400 pixels
@@ -31,8 +33,11 @@ _ROUND_RATIOS = (
 _TIME_UNITS = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"), (1.0, "s"))
 
 
-def render(result: Result, *, threshold: float = words.THRESHOLD) -> str:
-    """The whole page. ``threshold`` is the gain that the chart of the variants marks as worth having."""
+def render(result: Result, *, threshold: float = words.THRESHOLD, sources: Sources | None = None) -> str:
+    """The whole page. ``threshold`` is the gain that the chart of the variants marks as worth having.
+
+    ``sources`` is what findings quote.
+    """
     variants = result.variants[:VARIANTS_SHOWN]
     segments = _segments(result.baseline)
     return _template().render(
@@ -46,7 +51,10 @@ def render(result: Result, *, threshold: float = words.THRESHOLD) -> str:
         threshold_text=words.times(1 + threshold),
         horizon=_horizon(result),
         memory=_memory(result),
-        findings=[_finding(finding) for finding in result.findings[:FINDINGS_SHOWN]],
+        findings=finding_cards(result, sources or Sources()),
+        kernels=kernel_lines(result.kernels) if result.kernels else [],
+        largest=largest_kernels(result.kernels) if result.kernels else [],
+        stages=stage_table(result.variants, result.verdict.best),
     )
 
 
@@ -469,18 +477,3 @@ def _against(peak: int, base: int | None) -> str:
         return words.DASH
     percent = round((peak / base - 1) * 100)
     return f"{percent:+,}%" if percent else "the same"
-
-
-@dataclass(frozen=True)
-class FindingCard:
-    """A finding with its texts made."""
-
-    finding: Finding
-    place: str
-    cost: str
-    label: str
-
-
-def _finding(finding: Finding) -> FindingCard:
-    label = {"user_code": "your code", "library": "library", "compiler": "compiler", "benign": "harmless"}
-    return FindingCard(finding, words.place(finding.where), words.finding_cost(finding), label[finding.label])

@@ -12,7 +12,7 @@ from speedproof.model import PHASES, Result
 def render(result: Result) -> str:
     """The result as strict JSON: phases are shares that sum to 1, and an unknown figure is null."""
     baseline = dataclasses.replace(result.baseline, phases=_shares(result.baseline.phases))
-    return codec.dumps(_strict(codec.to_plain(dataclasses.replace(result, baseline=baseline))))
+    return codec.dumps(strict(codec.to_plain(dataclasses.replace(result, baseline=baseline))))
 
 
 def _shares(phases: dict[str, float] | None) -> dict[str, float] | None:
@@ -26,10 +26,10 @@ def _shares(phases: dict[str, float] | None) -> dict[str, float] | None:
     return {name: value / total for name, value in named.items()}
 
 
-def _strict(plain: object) -> object:
-    """``json`` would write NaN and Infinity, which are not JSON and which other readers refuse."""
+def strict(plain: object) -> object:
+    """The same with null for what is no number: NaN and Infinity are not JSON, and other readers refuse them."""
     if isinstance(plain, dict):
-        return {key: _strict(value) for key, value in plain.items()}
+        return {key: strict(value) for key, value in plain.items()}
     if isinstance(plain, list):
-        return [_strict(value) for value in plain]
+        return [strict(value) for value in plain]
     return None if isinstance(plain, float) and not math.isfinite(plain) else plain

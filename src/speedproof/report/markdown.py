@@ -6,10 +6,14 @@ import html
 import re
 from collections.abc import Iterable, Iterator
 
+from speedproof.analyse.source import Sources
 from speedproof.model import PHASES, Finding, Result, Variant
 from speedproof.report import words
+from speedproof.report.excerpts import line_of
+from speedproof.report.tables import kernel_lines, stage_table
 
 FINDINGS_SHOWN = 20
+SOURCE_CHARS = 100
 TRACEBACK_LINES = 40
 # All that can open a construct inside a line: emphasis, code, links, images, tables, math, strike-through.
 _ACTIVE = re.compile(r"([\\`*_\[\]|~!$#])")
@@ -18,9 +22,9 @@ _LINKED = re.compile(r"(@|#(?=\d)|(?<=[A-Za-z]):(?=//)|(?<=[wW]{3})\.)")
 _NO_LINK = "\u200b"  # zero width space: the usual way to keep the text and lose the link
 
 
-def render(result: Result) -> str:
+def render(result: Result, *, sources: Sources | None = None) -> str:
     """Verdict first, then the variants, then what else there is; long parts are folded."""
-    return "\n".join(_report(result)) + "\n"
+    return "\n".join(_report(result, sources or Sources())) + "\n"
 
 
 def escape(text: str) -> str:
@@ -34,7 +38,7 @@ def code(text: str) -> str:
     return f"<code>{escape(text)}</code>"
 
 
-def _report(result: Result) -> Iterator[str]:
+def _report(result: Result, sources: Sources) -> Iterator[str]:
     yield f"## speedproof: {escape(words.VERDICTS[result.verdict.kind])}"
     yield ""
     yield f"**Verdict:** {escape(words.verdict_words(result.verdict))}"
@@ -44,8 +48,10 @@ def _report(result: Result) -> Iterator[str]:
     yield f"**Next:** {escape('; '.join(words.advices(result)))}"
     yield from _failure(result)
     yield from _variants(result)
-    yield from _findings(result)
+    yield from _findings(result, sources)
     yield from _step(result)
+    yield from _kernels(result)
+    yield from _stages(result)
     yield from _facts(result)
 
 
@@ -78,21 +84,43 @@ def _row(variant: Variant, best: bool) -> tuple[str, ...]:
     return (label, *map(escape, rest), escape(numbers + worst))
 
 
-def _findings(result: Result) -> Iterator[str]:
+def _findings(result: Result, sources: Sources) -> Iterator[str]:
     if not result.findings:
         return
     yield from ("", "### Findings", "")
     shown = result.findings[:FINDINGS_SHOWN]
-    yield from _table(("Severity", "Finding", "Where", "Cost", "Why, and what to do"), "lllrl", map(_finding, shown))
+    step_ms = result.baseline.step_ms.mean if result.baseline.step_ms else None
+    rows = (_finding(finding, sources, step_ms) for finding in shown)
+    yield from _table(("Severity", "Finding", "Where", "Cost", "Why, and what to do"), "lllrl", rows)
     if len(result.findings) > len(shown):
         yield from ("", f"And {len(result.findings) - len(shown)} more.")
 
 
-def _finding(finding: Finding) -> tuple[str, ...]:
+def _finding(finding: Finding, sources: Sources, step_ms: float | None) -> tuple[str, ...]:
     told = " ".join(filter(None, (finding.why, *finding.hints)))
-    where = code(words.place(finding.where))
-    cost = escape(words.finding_cost(finding))
+    source = line_of(sources, finding.where, SOURCE_CHARS)
+    where = code(words.place(finding.where)) + (f": {code(source)}" if source else "")
+    cost = escape(words.finding_cost(finding, step_ms))
     return (finding.severity, code(finding.slug), where, cost, escape(words.short(told, 400)))
+
+
+def _kernels(result: Result) -> Iterator[str]:
+    if result.kernels is None:
+        return
+    head = ("Kernels", "Eager", "Compiled", "Change", "Launches")
+    cells = ((k.kind, k.eager, k.compiled, k.change, k.launches) for k in kernel_lines(result.kernels))
+    rows = (tuple(map(escape, row)) for row in cells)
+    title = f"Kernels of a step, eager and {words.short(result.kernels.arm, 60)}"
+    yield from _folded(title, _table(head, "lrrrr", rows))
+
+
+def _stages(result: Result) -> Iterator[str]:
+    stages = stage_table(result.variants, result.verdict.best)
+    if stages is None:
+        return
+    head = ("Stage", *map(escape, stages.head))
+    rows = ((escape(name), *map(escape, cells)) for name, cells in stages.rows)
+    yield from _folded("What compiling took, by stage", _table(head, "l" + "r" * len(stages.head), rows))
 
 
 def _step(result: Result) -> Iterator[str]:

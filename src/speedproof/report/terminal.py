@@ -5,20 +5,19 @@ The last three lines are for eyes and for ``tail -3`` alike, so each stays one l
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator
 
-from speedproof.model import PHASES, Result, Variant
+from speedproof.analyse.source import Sources
+from speedproof.model import PHASES, Finding, Result, Variant
 from speedproof.report import words
-
-# A line is a run of (text, style) pieces: the plain and the coloured report cannot drift apart.
-Piece = tuple[str, str]
-Line = tuple[Piece, ...]
+from speedproof.report.excerpts import line_of
+from speedproof.report.pieces import SEVERITY_STYLE, WIDTH, Line, told
 
 BAR = 40  # characters for the longest possible phase
 VARIANTS_SHOWN = 12
 FINDINGS_SHOWN = 5
 TRACEBACK_LINES = 12
-WIDTH = 110
 KIND_STYLE = {
     "worth_it": "bold green",
     "worth_it_after_fix": "bold cyan",
@@ -27,7 +26,7 @@ KIND_STYLE = {
     "inconclusive": "bold magenta",
     "failed": "bold red",
 }
-SEVERITY_STYLE = {"info": "dim", "warning": "yellow", "error": "red"}
+NOTHING_COMPILED = "nothing-compiled"
 HEADER = (
     "variant",
     "outcome",
@@ -40,19 +39,22 @@ HEADER = (
 )
 
 
-def render(result: Result, *, color: bool = False) -> str:
-    """Plain text, or the same text with colour codes. Ends with a newline."""
-    lines = tuple(_report(result))
-    return _coloured(lines) if color else "".join("".join(text for text, _ in line) + "\n" for line in lines)
+def render(result: Result, *, color: bool = False, sources: Sources | None = None, run: str | None = None) -> str:
+    """Plain text, or the same text with colour codes. Ends with a newline.
+
+    ``sources`` is what findings quote, and ``run`` the directory that the report names for more.
+    """
+    return told(_report(result, sources or Sources(), run), color=color)
 
 
-def _report(result: Result) -> Iterator[Line]:
+def _report(result: Result, sources: Sources, run: str | None) -> Iterator[Line]:
     yield (("command: ", "bold"), (words.command(result), ""))
+    yield from _nothing_compiled(result)
     yield from _anatomy(result)
     yield from _failure(result)
     yield from _step(result)
     yield from _variants(result)
-    yield from _findings(result)
+    yield from _findings(result, sources, run)
     yield from _files(result)
     yield ()
     yield from _verdict(result)
@@ -171,17 +173,35 @@ def _aligned(lead: str, row: Iterable[str], widths: list[int]) -> str:
     return (lead + "  ".join(cells)).rstrip()
 
 
-def _findings(result: Result) -> Iterator[Line]:
+def _nothing_compiled(result: Result) -> Iterator[Line]:
+    """What makes every figure below meaningless has to stand above them."""
+    found = next((f for f in result.findings if f.slug == NOTHING_COMPILED), None)
+    if found is not None:
+        yield (("nothing was compiled: ", "bold red"), (words.short(found.why, 2 * WIDTH) or words.UNKNOWN, ""))
+
+
+def _findings(result: Result, sources: Sources, run: str | None) -> Iterator[Line]:
     if not result.findings:
         return
     yield ()
     yield (("findings", "bold"),)
+    step_ms = result.baseline.step_ms.mean if result.baseline.step_ms else None
     for finding in result.findings[:FINDINGS_SHOWN]:
-        cost = words.finding_cost(finding)
-        text = f"{words.clean(finding.slug)}  {words.place(finding.where)}  {cost}"
-        yield ((f"  {finding.severity:<7} ", SEVERITY_STYLE[finding.severity]), (text, ""))
-    if len(result.findings) > FINDINGS_SHOWN:
-        yield ((f"  and {len(result.findings) - FINDINGS_SHOWN} more", "dim"),)
+        yield from _finding(finding, sources, step_ms)
+    more = f"and {len(result.findings) - FINDINGS_SHOWN} more; " if len(result.findings) > FINDINGS_SHOWN else ""
+    where = words.clean(shlex.quote(run)) if run is not None else "RUN"
+    yield ((f"  {more}with source, cause and cure: speedproof explain {where}", "dim"),)
+
+
+def _finding(finding: Finding, sources: Sources, step_ms: float | None) -> Iterator[Line]:
+    """Three lines at most: what and where, the line of source, the first thing to do about it."""
+    text = f"{words.clean(finding.slug)}  {words.place(finding.where)}  {words.finding_cost(finding, step_ms)}"
+    yield ((f"  {finding.severity:<7} ", SEVERITY_STYLE[finding.severity]), (text, ""))
+    source = line_of(sources, finding.where, WIDTH - 12)
+    if source:
+        yield (("          > ", "dim"), (source, "cyan"))
+    if finding.hints:
+        yield ((f"          {words.short(finding.hints[0], WIDTH)}", ""),)
 
 
 def _files(result: Result) -> Iterator[Line]:
@@ -202,25 +222,3 @@ def _verdict(result: Result) -> Iterator[Line]:
 
 def _named(name: str, text: str) -> Line:
     return ((f"  {name}: ", "dim"), (text, ""))
-
-
-def _coloured(lines: Iterable[Line]) -> str:
-    import io
-
-    from rich.console import Console
-    from rich.text import Text
-
-    page = io.StringIO()
-    # Nothing may depend on where this runs: the caller decides about colour, not the terminal.
-    console = Console(
-        file=page,
-        force_terminal=True,
-        color_system="standard",
-        legacy_windows=False,
-        _environ={},
-        width=WIDTH,
-    )
-    for line in lines:
-        # soft_wrap: the terminal wraps, so that the last three lines stay three lines for other programs.
-        console.print(Text.assemble(*line, end=""), soft_wrap=True, highlight=False)
-    return page.getvalue()

@@ -39,6 +39,7 @@ VERDICTS = {
     "inconclusive": "inconclusive",
     "failed": "the script fails",
 }
+LABELS = {"user_code": "your code", "library": "library", "compiler": "compiler", "benign": "harmless"}
 NUMERICS = {"pass": "match eager", "fail": "differ from eager", "not_checked": "not checked"}
 
 # ------------------------------------------------------------------------------------------------------------
@@ -211,6 +212,14 @@ def place(where: Place | None) -> str:
     return f"{spot} in {short(where.function, 40)}" if where.function else spot
 
 
+def full_place(where: Place | None) -> str:
+    """The same with the whole path, as editors and terminals open it."""
+    if where is None:
+        return "no place in your code"
+    spot = f"{clean(where.file)}:{where.line}"
+    return f"{spot} in {clean(where.function)}" if where.function else spot
+
+
 def command(result: Result) -> str:
     """The user's own command line."""
     return clean(shlex.join(result.command)) or UNKNOWN
@@ -380,11 +389,18 @@ def break_even(variant: Variant) -> str:
     return "never" if variant.outcome == "completed" and ratio is not None and ratio <= 1 else DASH
 
 
-def finding_cost(finding: Finding) -> str:
-    """What a finding costs a step, and how often it was seen."""
+def finding_cost(finding: Finding, step_ms: float | None = None) -> str:
+    """What a finding costs a step, in time and as a share of ``step_ms``, and how often it was seen."""
     seen = f", seen {plural(finding.count, 'time')}" if finding.count is not None else ""
     cost = f"{milliseconds(finding.cost_ms)} a step" if finding.cost_ms is not None else "cost not known"
-    return f"{cost}{seen}"
+    part = part_of(finding.cost_ms, step_ms)
+    return f"{cost}{f' ({effect(part)} of it)' if part is not None else ''}{seen}"
+
+
+def part_of(ms: float | None, step_ms: float | None) -> float | None:
+    """A cost as a share of a step; ``None`` where either is not known."""
+    cost, step = finite(ms), finite(step_ms)
+    return finite(cost / step) if cost is not None and step is not None and step > 0 else None
 
 
 def _dash(text: str) -> str:

@@ -11,7 +11,8 @@ import functools
 import importlib
 import logging
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -151,6 +152,30 @@ def on_compile(start: Callable[..., None], end: Callable[..., None]) -> Callable
                 take(what)
 
     return remove
+
+
+def tell_plain_call(utils: Any, plain: Any) -> None:
+    """``torch._dynamo.utils`` notes ``nn.Module.__call__`` when it is imported; it must not have noted ours.
+
+    With another one noted, calls of modules are traced in a slower way, and hooks are guarded that are not otherwise.
+    """
+    if hasattr(utils, "unpatched_nn_module_call"):
+        utils.unpatched_nn_module_call = plain
+
+
+@contextlib.contextmanager
+def uncompiled() -> Iterator[None]:
+    """Our own bookkeeping between compiled pieces: frames in here are not for Dynamo to compile."""
+    try:
+        frames = importlib.import_module("torch._C._dynamo.eval_frame") if "torch._dynamo" in sys.modules else None
+        before = frames.set_eval_frame(None) if frames is not None else None
+    except (ImportError, AttributeError):
+        frames = before = None
+    try:
+        yield
+    finally:
+        if frames is not None:
+            frames.set_eval_frame(before)
 
 
 def reset_compiler() -> None:

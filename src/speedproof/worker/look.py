@@ -200,6 +200,7 @@ _CALLS = {  # (file ending, function name): kind
     ("logging/__init__.py", None): "log",
     ("copy.py", "deepcopy"): "copy",
     ("torch/autograd/function.py", "apply"): "function",
+    ("torch/autograd/function.py", "_call_custom_function_call"): "function",  # apply itself is in C from 2.14 on
     ("random.py", None): "random",
 }
 
@@ -210,7 +211,7 @@ def _python_call(sightings: Sightings, frame: FrameType, event: str, arg: Any) -
         kind, spelled = _kind_of_builtin(arg)
         if kind and is_user_file(frame.f_code.co_filename):
             sightings.see("inside", user_place(frame), kind=kind, call=spelled)
-    elif event == "call" and frame.f_back is not None and is_user_file(frame.f_back.f_code.co_filename):
+    elif event == "call" and frame.f_back is not None:
         _python_function(sightings, frame, frame.f_back)
 
 
@@ -236,13 +237,18 @@ def _python_function(sightings: Sightings, frame: FrameType, caller: FrameType) 
             if name is not None and code.co_name != name:
                 continue
             if kind == "function":
-                _custom_function(sightings, frame, caller)
-            else:
+                _custom_function(sightings, frame)
+            elif is_user_file(caller.f_code.co_filename):
                 sightings.see("inside", user_place(caller), kind=kind, call=f"{_stem(ending)}.{code.co_name}")
 
 
-def _custom_function(sightings: Sightings, frame: FrameType, caller: FrameType) -> None:
+def _custom_function(sightings: Sightings, frame: FrameType) -> None:
     function = frame.f_locals.get("cls")
+    caller = frame.f_back
+    while caller is not None and "/torch/autograd/" in caller.f_code.co_filename:
+        caller = caller.f_back
+    if caller is None or not is_user_file(caller.f_code.co_filename):
+        return  # torch's own functions, such as those of checkpointing
     arguments = frame.f_locals.get("args", ())
     direct = any(isinstance(a, torch.Tensor) and compat.is_transform_argument(a) for a in arguments)
     name = getattr(function, "__name__", "?")

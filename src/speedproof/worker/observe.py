@@ -71,7 +71,7 @@ class Observer:
         self._watch, self._sites, self._say, self._anatomy = watch, sites, say, anatomy
         self.sightings = Sightings(say)
         self._graphs = GraphWatcher(self.sightings)
-        self._recorder = CompileRecorder()
+        self._recorder = CompileRecorder(lambda: self._steps)
         self._clock = CompileClock()
         self._entries: dict[int, Entry] = {}
         self._gaps = Gaps()
@@ -87,7 +87,6 @@ class Observer:
         """Before the script's first line that uses torch. ``first_call`` comes before anything compiles."""
         self._first_call = first_call
         self._recorder.start()
-        self._recorder.step = lambda: self._steps
         self._clock.listen()
         self.traps.install()
         self._sites.adapted = self._adapted

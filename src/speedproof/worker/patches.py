@@ -3,8 +3,22 @@
 from __future__ import annotations
 
 import functools
+import types
 from collections.abc import Callable
 from typing import Any
+
+
+def stand_in(function: Any, plain: Any) -> Any:
+    """Let ``function`` pass as code of the file that ``plain`` is from.
+
+    Dynamo goes by file names: a stand-in for a function of torch's that it skips has to be skipped, too, or the
+    script would be compiled differently for being watched.
+    """
+    if isinstance(function, types.FunctionType):
+        code = getattr(plain, "__code__", None)
+        file = code.co_filename if code is not None else functools.__file__
+        function.__code__ = function.__code__.replace(co_filename=file)
+    return function
 
 
 class Patches:
@@ -17,7 +31,7 @@ class Patches:
         """``owner.name`` is ``new`` until ``undo``; an inherited attribute is inherited again afterwards."""
         inherited = name not in vars(owner)
         old = getattr(owner, name) if inherited else vars(owner)[name]
-        setattr(owner, name, new)
+        setattr(owner, name, stand_in(new, old))
         restore = functools.partial(delattr, owner, name)
         self._undo.append(restore if inherited else functools.partial(setattr, owner, name, old))
 

@@ -39,7 +39,7 @@ MODE_MATTERS = ("Dropout", "BatchNorm", "InstanceNorm", "StochasticDepth", "Drop
 
 @dataclass
 class Reading:
-    """The last reading of a clock by a line of the user's."""
+    """A clock was read by a line of the user's."""
 
     place: Place
     at_ns: int
@@ -57,10 +57,10 @@ class Traps:
         self.sightings, self._clock, self._is_compiled = sightings, clock, is_compiled
         self._patches = Patches()
         self._calls = _CallSites(sightings)
-        self._reading: Reading | None = None
         self._compiled_calls = self._synchronised = 0
         self._clocks = _Clocks(sightings)
         self._settings_read = 0
+        self._switching = False
 
     def install(self) -> None:
         for name in HOOKS:
@@ -88,6 +88,7 @@ class Traps:
     def tell(self) -> None:
         """Sums so far."""
         self._calls.tell()
+        self._clocks.tell()
         if len(sys.modules) != self._settings_read:
             self._settings_read = len(sys.modules)
             for place, name, known, note in settings_named():
@@ -111,11 +112,16 @@ class Traps:
     def _mode(self, plain: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(plain)
         def train(module: torch.nn.Module, mode: bool = True) -> Any:
-            frame = _past_torch(sys._getframe(1))
-            direct = frame is not None and is_user_file(frame.f_code.co_filename)
-            if direct and not compat.is_compiling() and bool(mode) != module.training:
-                self.sightings.see("mode", user_place(frame), mode="train" if mode else "eval")
-            return plain(module, mode)
+            if self._switching or compat.is_compiling():
+                return plain(module, mode)
+            where = _users_line(sys._getframe(1))
+            if where is not None and bool(mode) != module.training:
+                self.sightings.see("mode", where, mode="train" if mode else "eval")
+            self._switching = True  # it goes on to every module inside
+            try:
+                return plain(module, mode)
+            finally:
+                self._switching = False
 
         return train
 
@@ -210,7 +216,8 @@ class Traps:
         @functools.wraps(plain)
         def backward(*args: Any, **kwargs: Any) -> Any:
             if not compat.is_compiling():
-                self._calls.trained()
+                with compat.uncompiled():
+                    self._calls.trained()
             return plain(*args, **kwargs)
 
         return backward
@@ -220,18 +227,20 @@ class Traps:
     def _read_clock(self, plain: Callable[..., Any]) -> Callable[..., Any]:
         def read() -> Any:
             frame = sys._getframe(1)
-            if is_user_file(frame.f_code.co_filename) and not compat.is_compiling():
-                self._user_reads(frame)
+            if not compat.is_compiling() and is_user_file(frame.f_code.co_filename):
+                return self._stamp(plain(), frame)
             return plain()
 
         return functools.wraps(plain)(read)
 
-    def _user_reads(self, frame: FrameType) -> None:
+    def _stamp(self, value: Any, frame: FrameType) -> Any:
+        if type(value) is not float:
+            return value
+        stamp = Stamp(value)
         place = Place(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
-        now = Reading(place, _NOW(), self._clock.busy_ns, self._compiled_calls, self._synchronised)
-        if self._reading is not None:
-            self._clocks.interval(self._reading, now)
-        self._reading = now
+        stamp.reading = Reading(place, _NOW(), self._clock.busy_ns, self._compiled_calls, self._synchronised)
+        stamp.clocks = self._clocks
+        return stamp
 
     def _synchronize(self, plain: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(plain)
@@ -245,27 +254,50 @@ class Traps:
 _NOW = time.perf_counter_ns
 
 
+class Stamp(float):
+    """A reading of a clock that knows when it was made, and notices being subtracted from a later one."""
+
+    reading: Reading
+    clocks: _Clocks
+
+    def __sub__(self, other: Any) -> float:
+        if isinstance(other, Stamp):
+            self.clocks.interval(other.reading, self.reading)
+        return float(self) - float(other)
+
+    def __reduce__(self) -> Any:
+        return float, (float(self),)
+
+
 class _Clocks:
-    """Pairs of readings with compiled calls between them."""
+    """Intervals that the user measured, with compiled calls in them."""
 
     def __init__(self, sightings: Sightings) -> None:
         self._sightings = sightings
-        self._rounds: dict[tuple[Place, Place], int] = {}
+        self._rounds: dict[tuple[Place, Place], list[float]] = {}
 
     def interval(self, first: Reading, second: Reading) -> None:
-        """The user read a clock twice; what lay between?"""
+        """The user took the time between two readings; what lay in it?"""
         if second.calls == first.calls:
             return
         key = (first.place, second.place)
-        self._rounds[key] = rounds = self._rounds.get(key, 0) + 1
+        rounds = self._rounds.setdefault(key, [0.0, 0.0, 0.0])
+        rounds[0] += 1
         share = (second.busy_ns - first.busy_ns) / max(1, second.at_ns - first.at_ns)
-        unsynchronised = torch.cuda.is_available() and second.synchronised == first.synchronised
-        first_line = f"{first.place.file}:{first.place.line}"
-        if share > 0.05:
-            self._sightings.see("clock", second.place, share=f"{share:.2f}", first=first_line, unsynchronised="no")
-        elif unsynchronised:
-            self._sightings.see("clock", second.place, share="0", first=first_line, unsynchronised="yes")
-        self._sightings.set("clock_rounds", second.place, rounds, first=first_line)
+        rounds[1] = max(rounds[1], share)
+        rounds[2] += torch.cuda.is_available() and second.synchronised == first.synchronised
+
+    def tell(self) -> None:
+        """The totals."""
+        for (first, second), (rounds, share, unsynchronised) in self._rounds.items():
+            self._sightings.set(
+                "clock",
+                second,
+                int(rounds),
+                first=str(first.line),
+                share=f"{share:.2f}",
+                unsynchronised="yes" if unsynchronised else "no",
+            )
 
 
 @dataclass

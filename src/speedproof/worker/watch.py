@@ -22,6 +22,7 @@ import torch
 from ..model import Boundary, CallMode, LoaderFact, OptimizerFact, Place
 from . import compat
 from .anatomy import Notice, Tape, is_site_boundary, what_of
+from .patches import stand_in
 from .places import user_place
 
 
@@ -79,6 +80,7 @@ class Watch:
         self._events = 0
         self._root_index: dict[int, int] = {}
         self._made_at: dict[int, Place] = {}
+        self.plain_call = torch.nn.Module.__call__
         self._local = threading.local()
         self._thread: int | None = None
         self._in_loader = False
@@ -97,9 +99,8 @@ class Watch:
 
     def watch_calls(self) -> None:
         """See every top-level module call, until ``ignore_calls``."""
-        plain = torch.nn.Module.__call__
+        plain = self.plain_call
         torch.nn.Module.__call__ = self._seeing(plain)
-        self._plain_call = plain
 
         def undo() -> None:
             torch.nn.Module.__call__ = plain
@@ -112,7 +113,7 @@ class Watch:
         if not self._undo:
             yield
             return
-        watched, torch.nn.Module.__call__ = torch.nn.Module.__call__, self._plain_call
+        watched, torch.nn.Module.__call__ = torch.nn.Module.__call__, self.plain_call
         try:
             yield
         finally:
@@ -319,7 +320,7 @@ class Watch:
     def _wrap_backward(self) -> None:
         for name in ("backward", "grad"):
             plain = getattr(torch.autograd, name)
-            wrapped = self._seeing_backward(plain, name)
+            wrapped = stand_in(self._seeing_backward(plain, name), plain)
             setattr(torch.autograd, name, wrapped)
             self._backward_undo.append(functools.partial(self._unwrap_backward, name, wrapped, plain))
 
