@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from ..model import CompileLog, Finding, FindingLabel, GraphBreak, Place, Severity
@@ -119,8 +119,35 @@ def groups(evidence: Evidence) -> tuple[BreakGroup, ...]:
         for _, log in evidence.logs:
             for key, group in _of_log(evidence, log).items():
                 found.setdefault(key, group)  # the diagnosis pass comes first and knows the costs
-        known = evidence.memo["break groups"] = tuple(found.values())
+        known = evidence.memo["break groups"] = tuple(_merged(list(found.values())))
     return cast("tuple[BreakGroup, ...]", known)
+
+
+def _merged(groups: list[BreakGroup]) -> list[BreakGroup]:
+    """A function that is first met inside another, and then compiled on its own, tells the same break twice.
+
+    Its own stack is the end of the longer one.
+    """
+    kept: list[BreakGroup] = []
+    for group in sorted(groups, key=lambda g: -len(g.stack)):
+        same = next((k for k in kept if k.slug == group.slug and _ends_with(k, group)), None)
+        if same is None:
+            kept.append(group)
+        else:
+            costs = [c for c in (same.cost_ms, group.cost_ms) if c is not None]
+            kept[kept.index(same)] = replace(
+                same,
+                count=same.count + group.count,
+                cost_ms=sum(costs) if costs else None,
+                given_up=same.given_up and group.given_up,
+                captured_nothing=same.captured_nothing and group.captured_nothing,
+            )
+    return kept
+
+
+def _ends_with(longer: BreakGroup, shorter: BreakGroup) -> bool:
+    ends = longer.stack[len(longer.stack) - len(shorter.stack) :]
+    return bool(shorter.stack) and [(p.file, p.line) for p in ends] == [(p.file, p.line) for p in shorter.stack]
 
 
 def _of_log(evidence: Evidence, log: CompileLog) -> dict[tuple[object, ...], BreakGroup]:

@@ -92,6 +92,7 @@ class SessionSpec:
     cache_dir: str
     anatomy: Anatomy | None = None
     measure_phases: bool = True
+    measure_kernels: bool = False
     purpose: Purpose = "trial"
     environment: dict[str, str] = field(default_factory=dict)
 

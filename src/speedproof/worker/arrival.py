@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
-DYNAMO_UTILS = ".".join(("torch", "_dynamo", "utils"))
 Action = Callable[[ModuleType], None]
 
 

@@ -154,13 +154,14 @@ def on_compile(start: Callable[..., None], end: Callable[..., None]) -> Callable
     return remove
 
 
-def tell_plain_call(utils: Any, plain: Any) -> None:
-    """``torch._dynamo.utils`` notes ``nn.Module.__call__`` when it is imported; it must not have noted ours.
+def tell_plain_call(plain: Any) -> None:
+    """Dynamo notes ``nn.Module.__call__`` when it is imported; it must not have noted a stand-in of ours.
 
     With another one noted, calls of modules are traced in a slower way, and hooks are guarded that are not otherwise.
     """
-    if hasattr(utils, "unpatched_nn_module_call"):
-        utils.unpatched_nn_module_call = plain
+    for name, module in list(sys.modules.items()):
+        if name.startswith("torch._dynamo") and "unpatched_nn_module_call" in vars(module):
+            module.__dict__["unpatched_nn_module_call"] = plain
 
 
 @contextlib.contextmanager

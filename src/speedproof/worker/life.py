@@ -12,7 +12,7 @@ from typing import Any
 
 from .. import codec
 from ..model import ScriptEnded, SessionSpec, SessionStarted, StepsSeen, TorchLoaded
-from .arrival import DYNAMO_UTILS, Arrivals
+from .arrival import Arrivals
 from .channel import Channel
 from .launch import run_command
 from .places import LIBRARIES, place_of_error
@@ -34,7 +34,6 @@ class Worker:
         Arrivals(
             {
                 "torch": self._torch_arrived,
-                DYNAMO_UTILS: self._dynamo_arrived,
                 "torch.utils.tensorboard.writer": self.keeper.divert_summary_writer,
                 "tensorboardX.writer": self.keeper.divert_summary_writer,
             }
@@ -76,13 +75,6 @@ class Worker:
         os.register_at_fork(after_in_child=self._forked)
         if not self.is_child:
             self.channel.say(TorchLoaded(time.time(), environment_facts(), LIBRARIES))
-
-    def _dynamo_arrived(self, utils: Any) -> None:
-        """Dynamo compares calls with ``nn.Module.__call__`` as it was when Dynamo was imported: not with ours."""
-        from . import compat
-
-        if self.session is not None:
-            compat.tell_plain_call(utils, self.session.watch.plain_call)
 
     def _begin_at_first_call(self) -> None:
         """The diagnosis pass begins with the first compiled call: nothing of discovery may be there by then."""

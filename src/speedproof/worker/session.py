@@ -13,8 +13,7 @@ import statistics
 import sys
 import time
 from collections import deque
-from collections.abc import Generator, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Generator
 from typing import Literal
 
 from ..model import (
@@ -39,12 +38,13 @@ from ..model import (
 from . import compat
 from .anatomy import is_site_boundary
 from .channel import Channel
-from .compile_log import CompileClock, CompileRecorder
+from .compile_log import CompileClock
 from .device import Device
+from .kernels import Comparison
 from .look import Look
 from .observe import Observer
-from .places import is_user_file
 from .sightings import Sightings
+from .steps import Step, Steps, WarmUp, why_nothing
 from .switch import Switchboard
 from .watch import Watch
 
@@ -55,44 +55,6 @@ LOOK_STEPS = 3
 WASHOUT_STEPS = 1
 WAITING_SHARE = 0.03  # of the step spent in the loader, from which on its queue matters
 QUEUE_STEPS, QUEUE_BLOCK_S = 8, 0.25  # the least a block has on an accelerator
-
-
-@dataclass(frozen=True)
-class Step:
-    """One step of the loop, boundary to boundary."""
-
-    start_ns: int
-    end_ns: int
-    calls: int
-    elements: int
-    compiles: int
-    regular: bool
-
-    @property
-    def ns(self) -> int:
-        return self.end_ns - self.start_ns
-
-
-Steps = Generator[None, Step, None]
-
-
-@dataclass
-class WarmUp:
-    """An arm on its way to the steady state."""
-
-    arm: str
-    busy_before_ns: int
-    recorder: CompileRecorder = field(default_factory=CompileRecorder)
-    steps: int = 0
-    spent_ns: int = 0
-    calls: int = 0
-    quiet: int = 0
-
-    def count(self, step: Step) -> None:
-        self.steps += 1
-        self.spent_ns += step.ns
-        self.calls += step.calls
-        self.quiet = 0 if step.compiles or not step.calls else self.quiet + 1
 
 
 class Session:
@@ -122,6 +84,7 @@ class Session:
         self.observer: Observer | None = None
         self._look: Look | None = None
         self._look_steps = 0
+        self._kernels = Comparison(spec.measure_kernels, channel.say)
 
     @property
     def started(self) -> bool:
@@ -290,6 +253,9 @@ class Session:
         if not ready:
             return None
         fit = yield from self._pairs(arm)
+        if fit and arm.kind in ("compile", "as_written"):
+            length = self.spec.schedule.script_steps
+            yield from self._kernels.after(arm.id, self.device, self.board, length and length - self.steps)
         return self._close(arm, "completed", "") if fit else None
 
     def _warm_up(self, arm: Arm) -> Generator[None, Step, bool]:
@@ -310,7 +276,7 @@ class Session:
         self.board.on = False
         log = self._say_ready(warm)
         if log.graphs == 0:
-            self._close(arm, "unsupported", _why_nothing(warm.calls, log.breaks, log.frames))
+            self._close(arm, "unsupported", why_nothing(warm.calls, log.breaks, log.frames))
             return False
         return True
 
@@ -499,19 +465,3 @@ class Session:
         if self.is_child:  # the parent waits for us and would then go on to the script's end
             os.killpg(os.getpgrp(), 9)
         os._exit(0)
-
-
-def _why_nothing(calls: int, breaks: Iterable[object], frames: int) -> str:
-    """Why a warm arm has no graph (design, facts 19 and 24)."""
-    first = next(iter(breaks), None)
-    if calls == 0:
-        return "nothing was compiled: the switched modules were not called in the warm-up"
-    if first is not None:
-        reason = getattr(first, "reason", "")
-        stack = getattr(first, "stack", ())
-        own = [p for p in stack if is_user_file(p.file)] or list(stack)
-        place = f" at {os.path.basename(own[-1].file)}:{own[-1].line}" if own else ""
-        return f"nothing was compiled: Dynamo gave the whole frame up because of a graph break{place}: {reason}"
-    if frames == 0:
-        return "nothing was compiled: no frame reached Dynamo (the calls bypass the compiled entry)"
-    return f"nothing was compiled: Dynamo looked at {frames} frames and captured no operation"

@@ -129,6 +129,7 @@ class Watch:
         self._boundary = (what_of(boundary), boundary.index, boundary.every)
         self._events = 0
         self.ignore_calls()
+        compat.tell_plain_call(self.plain_call)
         if boundary.kind != "backward":
             while self._backward_undo:
                 self._backward_undo.pop()()

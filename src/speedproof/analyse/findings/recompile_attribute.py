@@ -17,7 +17,8 @@ compiled for real. The line shown is the one that changes or reads the attribute
 ## What to do
 
 - Count outside the compiled function, and pass the value in as a tensor.
-- Keep it in a buffer that is replaced, not changed in place: `self.calls = self.calls + 1` with a tensor. `self.calls += 1`
+- Keep it in a buffer that is replaced, not changed in place: `self.calls = self.calls + 1` with a tensor. `self.calls
+  += 1`
   on a buffer gives wrong gradients in 2.14 where the loss depends on it.
 - `torch._dynamo.config.allow_unspec_int_on_nn_module = True` lets whole numbers vary without a recompile.
 """

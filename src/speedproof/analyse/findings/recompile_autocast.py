@@ -1,11 +1,13 @@
 """Calls with and without autocast are compiled separately
 
-The state of autocast is part of what was compiled. A model that trains under `torch.autocast` and is validated without it
+The state of autocast is part of what was compiled. A model that trains under `torch.autocast` and is validated
+without it
 is compiled twice; a third way of calling it is a third program.
 
 ## What it means
 
-Some more compiles in the first epoch, none later. Results in bfloat16 differ from eager by rounding, since fused kernels
+Some more compiles in the first epoch, none later. Results in bfloat16 differ from eager by rounding, since fused
+kernels
 kept float32 in between: that is no error.
 
 ## How it is found

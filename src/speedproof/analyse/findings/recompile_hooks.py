@@ -1,11 +1,13 @@
 """Hooks that come and go are compiled in
 
-Hooks on modules inside the compiled region are part of the program. Registering or removing one leads to a recompile, where
+Hooks on modules inside the compiled region are part of the program. Registering or removing one leads to a recompile,
+where
 torch guards on them at all (`skip_nnmodule_hook_guards=False`).
 
 ## What it means
 
-One compile for each change. With the default setting there is no recompile, and a late hook never fires: that is another
+One compile for each change. With the default setting there is no recompile, and a late hook never fires: that is
+another
 finding.
 
 ## How it is found

@@ -1,6 +1,7 @@
 """Whether an input needs gradients varies
 
-The first layer gets data, the next ones get activations: one needs no gradient, the others do. Where one compiled function
+The first layer gets data, the next ones get activations: one needs no gradient, the others do. Where one compiled
+function
 serves all of them, it is compiled for both. This is most often a follow-up of a graph break.
 
 ## What it means

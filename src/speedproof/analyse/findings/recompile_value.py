@@ -1,11 +1,13 @@
 """A Python number or flag that varies is an argument
 
-Numbers passed in from Python are constants to the compiler at first. A whole number or a float that changes is left open
+Numbers passed in from Python are constants to the compiler at first. A whole number or a float that changes is left
+open
 at the second compile; a flag, a string, or a number that decides a branch is compiled for each value.
 
 ## What it means
 
-One more compile where the number is left open. One for each value otherwise: step counters, batch indices and names passed
+One more compile where the number is left open. One for each value otherwise: step counters, batch indices and names
+passed
 into forward reach the recompile limit within a few steps.
 
 ## How it is found
