@@ -35,7 +35,7 @@ optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 model = torch.compile(model)
 
 for step in range(200):
-    x = torch.randn(1024, 40)
+    x = torch.randn(512, 40)
     target = x[:, :8].argmax(dim=1)
     loss = nn.functional.cross_entropy(model(x), target)
     optimizer.zero_grad()

@@ -11,11 +11,11 @@ UPDATES = 60
 class Mixer(nn.Module):
     """One token-mixing and one channel-mixing MLP, over patches."""
 
-    def __init__(self, patches=32, width=128, classes=10):
+    def __init__(self, patches=32, width=64, classes=10):
         super().__init__()
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.tokens = nn.Sequential(nn.Linear(patches, 64), nn.GELU(), nn.Linear(64, patches))
-        self.channels = nn.Sequential(nn.Linear(width, 256), nn.GELU(), nn.Linear(256, width))
+        self.channels = nn.Sequential(nn.Linear(width, 128), nn.GELU(), nn.Linear(128, width))
         self.head = nn.Linear(width, classes)
 
     def forward(self, x):
@@ -33,7 +33,7 @@ for update in range(1, UPDATES + 1):
     optimizer.zero_grad()
     running = 0.0
     for _ in range(ACCUMULATE):
-        patches = torch.randn(24, 32, 128)
+        patches = torch.randn(8, 32, 64)
         labels = patches[:, :, :10].mean(dim=1).argmax(dim=1)
         with torch.autocast("cpu", dtype=torch.bfloat16):
             loss = criterion(model(patches), labels) / ACCUMULATE

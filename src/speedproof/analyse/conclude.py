@@ -12,7 +12,7 @@ from .kernels import table_of
 from .ledger import Ledger, fold
 from .result import baseline_of, ceiling_of, noise_of, variants_of
 from .source import Sources
-from .verdict import Case, failed, judge
+from .verdict import Case, failed, judge, with_findings
 
 
 def conclude(
@@ -52,6 +52,7 @@ def of_ledger(
         budget_s=meta.budget_s,
     )
     decided = verdict or (None if interrupted else _no_steps(ledger)) or _fails_early(ledger, variants) or judge(case)
+    decided = with_findings(decided, findings)
     return Result(
         schema_version=SCHEMA_VERSION,
         verdict=decided,

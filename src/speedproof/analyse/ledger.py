@@ -24,6 +24,7 @@ from ..model import (
     Observed,
     Outcome,
     PhasesMeasured,
+    Place,
     Ratio,
     ScriptEnded,
     SessionDone,
@@ -51,6 +52,7 @@ class ArmRecord:
     outcome: Outcome | None = None
     why: str = ""
     traceback: str = ""
+    where: Place | None = None
     _ratio: Ratio | None = None
     _ratio_size: int = 0
 
@@ -223,6 +225,7 @@ class Ledger:
     def _closed(self, event: ArmClosed) -> None:
         record = self.arm(event.arm)
         record.outcome, record.why, record.traceback = event.outcome, event.why, event.traceback
+        record.where = event.where
         self.current = None
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ..model import Baseline, Ceiling, Noise, Ratio, ScriptEnded, Variant, Verdict
+from ..model import Baseline, Ceiling, Finding, Noise, Ratio, ScriptEnded, Variant, Verdict
 
 # A script tried out is often shorter than the job it stands for. Without --steps, a break-even up to ten times
 # beyond the end that was seen is left to the user; farther than that, the run that was shown does not pay.
@@ -264,3 +264,38 @@ def _unfinished(unfinished: Sequence[Variant], measured: Sequence[Variant], case
 
 def _first_line(text: str) -> str:
     return text.strip().splitlines()[0][:300] if text.strip() else "no reason given"
+
+
+# --- what the findings make of it ------------------------------------------------------------------------------------
+
+CHANGES_RESULTS = ("random-frozen", "late-hook", "buffer-changed-in-forward", "custom-backward-lost")
+
+
+def with_findings(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
+    """The verdict after the findings have been heard: speed does not count where compiled code does something else."""
+    prefix = next((f for f in findings if f.slug == "state-dict-prefix" and f.severity == "error"), None)
+    if verdict.kind == "failed" and prefix is not None and "_orig_mod." in verdict.summary:
+        text = f"as written the script fails{_at(prefix)}: {prefix.why}"
+        return Verdict("not_worth_it", text, None, ("state-dict-prefix",), prefix.hints[:1], prefix.why)
+    wrong = next((f for f in findings if f.slug in CHANGES_RESULTS and f.severity == "error"), None)
+    if wrong is not None and verdict.kind != "failed":
+        text = f"compiled, this script does something else than in eager{_at(wrong)}: {wrong.why}"
+        reasons = (wrong.slug, *verdict.reasons)
+        return Verdict("unsafe", text, verdict.best, reasons, wrong.hints[:2], f"speed: {verdict.summary}")
+    return _pointing(verdict, findings)
+
+
+def _pointing(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
+    """What stands in the way, as advice, where compile does not pay or was not decided."""
+    if verdict.kind not in ("not_worth_it", "inconclusive"):
+        return verdict
+    loud = [f for f in findings if f.severity != "info" and f.hints]
+    ahead = [f for f in loud if f.slug == "nothing-compiled"][:1] or loud[:1]
+    told = tuple(f"{f.slug}{_at(f)}: {f.hints[0]}" for f in (*ahead, *(f for f in loud if f not in ahead)))[:2]
+    reasons = (*verdict.reasons, *(f.slug for f in ahead if f.slug not in verdict.reasons))
+    return replace(verdict, reasons=reasons, advice=(*told, *verdict.advice))
+
+
+def _at(finding: Finding) -> str:
+    where = finding.where
+    return f" ({where.file.rsplit('/', 1)[-1]}:{where.line})" if where is not None else ""

@@ -34,7 +34,7 @@ _STACK_BEGINS = (
     "The graph break occurred in the following user code",
     "========== The above exception occurred while processing the following code",
 )
-_PREAMBLE = ("Encountered graph break when", "Failed to handle graph break gracefully")
+_PREAMBLE = ("Encountered graph break when", "Encountered graph break that", "Failed to handle graph break gracefully")
 _ANOTHER = "*** While handling this graph break, another graph break occurred"
 _OUR_OWN = ("Graph break: torch.compile cannot properly resume", "torch.compile will skip tracing the frame", "=====")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import sys
 from typing import Any
@@ -74,6 +75,22 @@ def _status_bytes(key: str) -> int | None:
     return None
 
 
+def _cores() -> int:
+    """The cores that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1
+
+
+def _cxx() -> str:
+    """The C++ compiler that Inductor would find, by name."""
+    import shutil
+
+    names = [os.environ.get("CXX", ""), "g++", "clang++", "c++", "cl"]
+    return next((os.path.basename(n) for n in names if n and shutil.which(n)), "none")
+
+
 def environment_facts() -> dict[str, str]:
     """The allow-list of facts about this process that a report may show. Never paths, names or secrets."""
     import platform
@@ -84,6 +101,8 @@ def environment_facts() -> dict[str, str]:
         "machine": platform.machine(),
         "torch": torch.__version__,
         "threads": str(torch.get_num_threads()),
+        "cores": str(_cores()),
+        "cxx": _cxx(),
         "device": "cpu",
     }
     if torch.cuda.is_available():

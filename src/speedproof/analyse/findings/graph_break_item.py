@@ -49,5 +49,7 @@ def find(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _without_item(group: breaks.BreakGroup, line: str) -> str | None:
+    if re.search(r"\b(?:if|while|range|print|elif)\b|f[\"']", line):
+        return None  # a tensor in its place would only break the graph in another way
     changed = re.sub(r"\.item\(\)", ".detach()", line)
     return changed if changed != line else None

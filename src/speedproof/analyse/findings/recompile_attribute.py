@@ -1,11 +1,13 @@
 """A Python attribute that changes is compiled in as a constant
 
-Numbers, flags and strings on `self` are constants to the compiler. A counter that goes up in each call, a schedule kept
+Numbers, flags and strings on `self` are constants to the compiler. A counter that goes up in each call, a schedule
+kept
 as a float, a name that differs between layers: each value is another program.
 
 ## What it means
 
-A counter recompiles in every step until the limit of eight is reached; from then on the function is eager for the rest
+A counter recompiles in every step until the limit of eight is reached; from then on the function is eager for the
+rest
 of the run, without a word. What was a compiled model is a slow start and an eager run.
 
 ## How it is found

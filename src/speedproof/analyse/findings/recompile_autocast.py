@@ -20,7 +20,8 @@ compiled for real.
 
 - Nothing, where it settles.
 - Validate under the same autocast as training, unless you want full precision there.
-- Autocast around the compiled call is right; inside of it works, too, and keeps the two ways of calling from differing.
+- Autocast around the compiled call is right; inside of it works, too, and keeps the two ways of calling from
+  differing.
 """
 
 from __future__ import annotations

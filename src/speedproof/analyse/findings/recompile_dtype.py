@@ -4,7 +4,8 @@ Data type, device, strides and memory layout are part of what was compiled.
 
 ## What it means
 
-One compile for each combination. Half precision in training and full precision in evaluation make two; batches that are
+One compile for each combination. Half precision in training and full precision in evaluation make two; batches that
+are
 sometimes channels-last make two more.
 
 ## How it is found

@@ -1,6 +1,7 @@
 """A new object takes the place of the one that was compiled
 
-Some objects are recognised by identity: functions, modules, optimizers, parameters without a shape of their own. A new
+Some objects are recognised by identity: functions, modules, optimizers, parameters without a shape of their own. A
+new
 lambda or a new module for each call is a new program.
 
 ## What it means

@@ -1,6 +1,7 @@
 """An operator is compiled anew for every input size
 
-Dynamo left the dimension open, but the code generator needs to know it: adaptive pooling to an output larger than one,
+Dynamo left the dimension open, but the code generator needs to know it: adaptive pooling to an output larger than
+one,
 some interpolations and some reshapes are generated for one size only. Every new size is a compile of the whole graph.
 
 ## What it means

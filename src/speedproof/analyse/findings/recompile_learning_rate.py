@@ -1,6 +1,7 @@
 """The learning rate is compiled in as a constant
 
-A compiled `optimizer.step` reads the learning rate as a Python number. A scheduler changes it, and the step is compiled
+A compiled `optimizer.step` reads the learning rate as a Python number. A scheduler changes it, and the step is
+compiled
 anew: for SGD at every change, until the limit of eight is reached. Adam's recompiles once and is then quiet.
 
 ## What it means

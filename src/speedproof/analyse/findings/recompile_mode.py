@@ -5,7 +5,8 @@ compiles a second program; later changes between the two find both ready.
 
 ## What it means
 
-One or two more compiles in the first epoch, none later. It is a fault only where the mode changes within a step in ever
+One or two more compiles in the first epoch, none later. It is a fault only where the mode changes within a step in
+ever
 new ways, which ends at the recompile limit.
 
 ## How it is found

@@ -6,7 +6,8 @@ size decides what the code does, or where `dynamic=False` forbids open dimension
 
 ## What it means
 
-A recompile or two at the start are the price of varying sizes. A recompile for each new size, up to the limit of eight,
+A recompile or two at the start are the price of varying sizes. A recompile for each new size, up to the limit of
+eight,
 means that a run spends minutes compiling and then goes on in eager without saying so.
 
 ## How it is found
@@ -19,7 +20,8 @@ assignments above the call tell.
 ## What to do
 
 - Settled after one or two: leave it. Padding everything to one length costs more than it saves.
-- One for each size: `torch.compile(dynamic=True)`, `torch._dynamo.mark_dynamic(x, dim)` on the input, or a few buckets
+- One for each size: `torch.compile(dynamic=True)`, `torch._dynamo.mark_dynamic(x, dim)` on the input, or a few
+  buckets
   of sizes.
 - Sizes below 2 are always compiled on their own: torch treats 0 and 1 as constants.
 """
