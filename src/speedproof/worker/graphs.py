@@ -71,6 +71,8 @@ class GraphWatcher:
             if place is not None:
                 lines[f"{place.file}:{place.line}"] += 1
             value = node.meta.get("example_value")
+            if _fixes_sizes(node):
+                self.sightings.see("specialises", place, op=str(getattr(node.target, "__name__", node.target)))
             if isinstance(value, torch.Tensor) and value.is_complex():
                 self.sightings.see("complex_op", place, op=str(getattr(node.target, "__name__", node.target)))
         return lines, operations
@@ -94,6 +96,21 @@ def overlapping(tensors: Sequence[tuple[str, torch.Tensor]]) -> tuple[str, str] 
         if one[0] == other[0] and other[1] < one[2] and one[1:3] != other[1:3]:
             return one[3], other[3]
     return None
+
+
+# Operators that Inductor generates for one input size, unless they pool to a single value (design, fact 22).
+_SIZED = ("adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool2d", "adaptive_max_pool3d")
+
+
+def _fixes_sizes(node: Any) -> bool:
+    """Whether the code generator will need to know a size that Dynamo left open."""
+    name = str(getattr(node.target, "__name__", node.target))
+    if name not in _SIZED or not node.args:
+        return False
+    value = getattr(node.args[0], "meta", {}).get("example_value")
+    open_sizes = isinstance(value, torch.Tensor) and any(not isinstance(n, int) for n in value.shape[-2:])
+    size = node.args[1] if len(node.args) > 1 else node.kwargs.get("output_size")
+    return open_sizes and any(n not in (1, None) for n in (size if isinstance(size, (list, tuple)) else (size,)))
 
 
 def _place_of(node: Any) -> Place | None:

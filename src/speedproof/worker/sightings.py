@@ -14,6 +14,7 @@ The words, and what their ``detail`` holds:
 - ``call_site``: a call of a compiled module. ``name``, ``training``, ``grad``, ``trained``, ``mode_matters``
 - ``random_still``: compiled calls after which the generator had not moved. ``which``
 - ``overlap``: two arguments of a compiled call share memory. ``names``
+- ``specialises``: an operator in a captured graph that will be compiled for each size on its own. ``op``
 - ``complex_op``: an operation on complex numbers in a captured graph. ``op``
 - ``hook``: a hook was registered. ``kind``, ``module``, ``late`` (yes where the module had been compiled before)
 - ``prefixed``: names with ``_orig_mod.`` met plain ones. ``how``

@@ -43,12 +43,26 @@ HINTS = (
 
 def find(evidence: Evidence) -> Iterator[Finding]:
     """One finding for each operator that fixes sizes."""
-    for group in recompiles.groups(evidence):
+    met = [g for g in recompiles.groups(evidence) if g.cause.kind == "inductor-shape"]
+    if not met:
+        yield from _to_come(evidence)
+    for group in met:
         if group.cause.kind == "inductor-shape":
             where = _call(evidence, group)
             operator = group.cause.name.strip("_") or "an operator"
             why = f"The code generator compiles {operator} for one input size only, so each new size compiles anew."
             yield recompiles.finding(evidence, group, SLUG, where, why, HINTS, benign=recompiles.few(group, 1))
+
+
+def _to_come(evidence: Evidence) -> Iterator[Finding]:
+    """Operators with open sizes in a captured graph: no variant got as far as to meet them."""
+    for seen in evidence.sighted("specialises"):
+        operator = seen.detail.get("op", "an operator")
+        why = (
+            f"Input sizes vary, and the code generator compiles {operator} for one size only: each new size will compile "
+            "anew. Seen in the captured graph; no variant ran long enough to meet it."
+        )
+        yield Finding(SLUG, "warning", seen.where, seen.count, None, why, HINTS, "user_code")
 
 
 def _call(evidence: Evidence, group: recompiles.RecompileGroup) -> Place | None:

@@ -42,6 +42,8 @@ def is_last_batch(evidence: Evidence, group: recompiles.RecompileGroup) -> bool:
     cause = group.cause
     if cause.kind != "shape" or cause.dim != 0 or len(cause.values) != 2 or not recompiles.few(group, 1):
         return False
+    if "parameter" in group.first.reason or cause.name.startswith(("self.", "___")):
+        return False  # the layers of the network differ, not its batches
     sizes = [loader.batch_size for loader in evidence.anatomy.loaders] if evidence.anatomy is not None else []
     old, new = int(cause.values[0]), int(cause.values[1])
     return new < old and (old in sizes or not sizes)
