@@ -239,17 +239,19 @@ class Stage:
         self.executor = ScriptedExecutor(sessions, start_s=1_000.0)
         self.terminal = False
         self.sessions: list[Performance] = []
+        self.observations: list[Performance] = []
 
     def clock(self) -> float:
         return self.executor.clock()
 
     def start(self, spec: SessionSpec) -> Performance:
-        self.sessions.append(Performance(self.executor, self.executor.start(spec)))
-        return self.sessions[-1]
+        of_its_kind = self.observations if spec.purpose == "observe" else self.sessions
+        of_its_kind.append(Performance(self.executor, self.executor.start(spec)))
+        return of_its_kind[-1]
 
     @property
     def plans(self) -> list[list[str]]:
-        """The arms that each session was started with."""
+        """The arms that each trial was started with."""
         return [[arm.id for arm in session.spec.arms] for session in self.sessions]
 
 

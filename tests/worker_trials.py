@@ -5,15 +5,30 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
 from speedproof import codec
+from speedproof.analyse.findings import find_all
+from speedproof.analyse.ledger import fold
+from speedproof.analyse.places import bare_evidence, user_files
+from speedproof.analyse.source import Sources
 from speedproof.execute.environment import TRACKERS_OFF
 from speedproof.execute.local import WORKER_PROGRAM
-from speedproof.model import Anatomy, AnatomyFound, Arm, Command, Event, Root, Schedule, SessionSpec
-from speedproof.store import decode_events
+from speedproof.model import (
+    Anatomy,
+    AnatomyFound,
+    Arm,
+    Command,
+    Event,
+    Finding,
+    PhasesMeasured,
+    Root,
+    Schedule,
+    SessionSpec,
+)
+from speedproof.store import decode_events, read_sources
 
 SCRIPTS = Path(__file__).parent / "scripts"
 LIMIT_S = 100.0
@@ -81,6 +96,31 @@ def under_worker(
     written.write_text(codec.dumps(spec))
     told = process([str(WORKER_PROGRAM), str(written)], cwd or folder, spec.environment)
     return Told(told.code, told.stdout, told.stderr, tuple(decode_events(Path(spec.events_path).read_bytes())))
+
+
+def diagnosed(folder: Path, script: Path) -> tuple[Finding, ...]:
+    """The findings of a look at the loop and a diagnosis pass, without any timing."""
+    command = Command(str(script), None)
+    look = spec_of(folder / "look", command, (), Schedule())
+    events = _events_of(replace(look, measure_phases=True), folder)
+    anatomy = next(e.anatomy for e in events if isinstance(e, AnatomyFound))
+    if not any(isinstance(e, PhasesMeasured) for e in events):  # it was over before its loop was understood
+        again = spec_of(folder / "again", command, (), Schedule())
+        events += _events_of(replace(again, measure_phases=True, anatomy=anatomy), folder)
+    observe = spec_of(folder / "observe", command, (), Schedule())
+    events += _events_of(replace(observe, anatomy=anatomy, purpose="observe"), folder)
+    ledger = fold(events)
+    return find_all(bare_evidence(ledger, Sources(read_sources(user_files(ledger)))))
+
+
+def _events_of(spec: SessionSpec, cwd: Path) -> list[Event]:
+    Path(spec.scratch_dir).mkdir(parents=True)
+    Path(spec.cache_dir).mkdir(exist_ok=True)
+    written = Path(spec.events_path).with_name("spec.json")
+    written.write_text(codec.dumps(spec))
+    told = process([str(WORKER_PROGRAM), str(written)], cwd, spec.environment)
+    assert told.code == 0, told.stderr
+    return decode_events(Path(spec.events_path).read_bytes())
 
 
 def plain(cwd: Path, *words: str) -> Told:

@@ -44,6 +44,8 @@ class ScriptedExecutor:
     - ``kill(why)`` leaves nothing but ``SessionExit`` -9. A session that is ending takes no wishes.
     - A recording without a ``SessionExit`` gets one with code 0; nothing is played after the first.
 
+    - A diagnosis pass plays ``observation``, by default nothing, and is listed in ``observed``, not in ``started``.
+
     ``started`` lists the sessions, with their specs and what was sent to them, for assertions::
 
         executor = ScriptedExecutor([[ready, Wait(5.0), block, closed], lambda spec: blocks_for(spec.arms)])
@@ -51,11 +53,15 @@ class ScriptedExecutor:
         assert executor.started[0].sent == [Control("next", "default")]
     """
 
-    def __init__(self, sessions: Sequence[Recording], start_s: float = 0.0, batch: int = 1) -> None:
+    def __init__(
+        self, sessions: Sequence[Recording], start_s: float = 0.0, batch: int = 1, observation: Recording = ()
+    ) -> None:
         self.terminal = False
         self._recordings = deque(sessions)
         self._now_s, self._batch = start_s, batch
+        self._observation = observation
         self.started: list[ScriptedSession] = []
+        self.observed: list[ScriptedSession] = []
 
     def clock(self) -> float:
         return self._now_s
@@ -65,13 +71,16 @@ class ScriptedExecutor:
         self._now_s += seconds
 
     def start(self, spec: SessionSpec) -> ScriptedSession:
+        if spec.purpose == "observe":
+            self.observed.append(self._session(self._observation, spec))
+            return self.observed[-1]
         if not self._recordings:
             raise LookupError(f"session {spec.session} was started, but only {len(self.started)} were recorded")
-        recording = self._recordings.popleft()
-        items = recording(spec) if callable(recording) else recording
-        session = ScriptedSession(self, spec, items, self._batch)
-        self.started.append(session)
-        return session
+        self.started.append(self._session(self._recordings.popleft(), spec))
+        return self.started[-1]
+
+    def _session(self, recording: Recording, spec: SessionSpec) -> ScriptedSession:
+        return ScriptedSession(self, spec, recording(spec) if callable(recording) else recording, self._batch)
 
 
 class ScriptedSession:

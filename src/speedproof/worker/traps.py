@@ -67,8 +67,6 @@ class Traps:
             self._patches.replace(torch.nn.Module, name, self._hook(name, getattr(torch.nn.Module, name)))
         self._patches.replace(torch.nn.Module, "load_state_dict", self._load(torch.nn.Module.load_state_dict))
         self._patches.replace(torch.nn.Module, "train", self._mode(torch.nn.Module.train))
-        self._patches.replace(torch.autograd, "backward", self._backward(torch.autograd.backward))
-        self._patches.replace(torch.autograd, "grad", self._backward(torch.autograd.grad))
         self._patches.replace(torch.autocast, "__enter__", self._autocast(torch.autocast.__enter__))
         self._patches.replace(copy, "deepcopy", self._deepcopy(copy.deepcopy))
         self._wrapper()
@@ -210,18 +208,6 @@ class Traps:
 
         self._patches.replace(kind, "__init__", start)
 
-    # --- evaluation --------------------------------------------------------------------------------------------------
-
-    def _backward(self, plain: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(plain)
-        def backward(*args: Any, **kwargs: Any) -> Any:
-            if not compat.is_compiling():
-                with compat.uncompiled():
-                    self._calls.trained()
-            return plain(*args, **kwargs)
-
-        return backward
-
     # --- clocks ------------------------------------------------------------------------------------------------------
 
     def _read_clock(self, plain: Callable[..., Any]) -> Callable[..., Any]:
@@ -307,12 +293,15 @@ class _CallSite:
     training: bool
     mode_matters: bool
     calls: int = 0
-    trained: int = 0
-    pending: bool = False
+    trained: bool = False
+
+    def gradient_came(self, gradient: Any) -> None:
+        """A backward pass has reached the result of a call: it was training."""
+        self.trained = True
 
 
 class _CallSites:
-    """Which lines call compiled modules, in which mode, and whether a backward pass follows."""
+    """Which lines call compiled modules, in which mode, and whether a backward pass comes back to them."""
 
     def __init__(self, sightings: Sightings) -> None:
         self._sightings = sightings
@@ -326,13 +315,8 @@ class _CallSites:
             self._sites[key] = _CallSite(name, grad, module.training, _mode_matters(module))
         site = self._sites[key]
         site.calls += 1
-        site.pending = True
-
-    def trained(self) -> None:
-        """A backward pass: the calls since the last one were training."""
-        for site in self._sites.values():
-            site.trained += site.pending
-            site.pending = False
+        if grad and not site.trained:
+            next(t for t in _results(result) if t.requires_grad).register_hook(site.gradient_came)
 
     def tell(self) -> None:
         """The totals."""

@@ -41,8 +41,8 @@ HINTS = (
 def find(evidence: Evidence) -> Iterator[Finding]:
     """One finding for each compiled function of which less than half was captured."""
     observed = evidence.ledger.observed
-    if observed is None or observed.log.graphs == 0:
-        return
+    if observed is None or observed.log.graphs == 0 or observed.log.limit_hit:
+        return  # nothing at all, or eager after the recompile limit: findings of their own
     calls = {s.detail.get("name"): s.count for s in evidence.sighted("random_still")}
     for eager in evidence.sighted("eager_ops"):
         name = eager.detail.get("name")

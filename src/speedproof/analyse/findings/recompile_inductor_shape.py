@@ -59,7 +59,7 @@ def _to_come(evidence: Evidence) -> Iterator[Finding]:
     for seen in evidence.sighted("specialises"):
         operator = seen.detail.get("op", "an operator")
         why = (
-            f"Input sizes vary, and the code generator compiles {operator} for one size only: each new size will compile "
+            f"Input sizes vary, and the code generator compiles {operator} for one size only: each new size compiles "
             "anew. Seen in the captured graph; no variant ran long enough to meet it."
         )
         yield Finding(SLUG, "warning", seen.where, seen.count, None, why, HINTS, "user_code")
