@@ -5,28 +5,17 @@ import torch
 from torch import nn
 
 
-class GatedBlock(nn.Module):
-    def __init__(self, width):
-        super().__init__()
-        self.norm = nn.LayerNorm(width)
-        self.gate = nn.Linear(width, width)
-        self.value = nn.Linear(width, width)
-
-    def forward(self, x):
-        y = self.norm(x)
-        return x + torch.sigmoid(self.gate(y)) * torch.tanh(self.value(y))
-
-
 class GatedNet(nn.Module):
-    def __init__(self, inputs=40, width=256, outputs=8):
+    def __init__(self, inputs=40, width=512, outputs=8):
         super().__init__()
         self.first = nn.Linear(inputs, width)
-        self.block1 = GatedBlock(width)
-        self.block2 = GatedBlock(width)
+        self.gate = nn.Linear(width, width)
+        self.value = nn.Linear(width, width)
         self.last = nn.Linear(width, outputs)
 
     def forward(self, x):
-        return self.last(self.block2(self.block1(self.first(x))))
+        x = self.first(x)
+        return self.last(x + torch.sigmoid(self.gate(x)) * torch.tanh(self.value(x)))
 
 
 torch.manual_seed(0)

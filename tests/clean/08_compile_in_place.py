@@ -9,9 +9,7 @@ from torch import nn
 
 
 def build_model():
-    return nn.Sequential(
-        nn.Conv1d(4, 32, 9, padding=4), nn.GELU(), nn.Conv1d(32, 32, 9, padding=4), nn.GELU(), nn.Conv1d(32, 4, 1)
-    )
+    return nn.Sequential(nn.Conv1d(4, 64, 9, padding=4), nn.SiLU(), nn.Conv1d(64, 4, 9, padding=4))
 
 
 def noisy_waves(batch_size, length=128):

@@ -282,7 +282,22 @@ def with_findings(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
         text = f"compiled, this script does something else than in eager{_at(wrong)}: {wrong.why}"
         reasons = (wrong.slug, *verdict.reasons)
         return Verdict("unsafe", text, verdict.best, reasons, wrong.hints[:2], f"speed: {verdict.summary}")
-    return _pointing(verdict, findings)
+    return _pointing(_settled_by_diagnosis(verdict, findings), findings)
+
+
+def _settled_by_diagnosis(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
+    """No ratio is needed to say no where compiled code fails, or where there is none."""
+    if verdict.kind != "inconclusive" or "noise" in verdict.reasons or "interrupted" in verdict.reasons:
+        return verdict
+    for slug, reason, what in (
+        ("compiled-crash", "compile_crashes", "compiled, this script fails"),
+        ("nothing-compiled", "nothing_compiled", "nothing of this script is compiled"),
+    ):
+        found = next((f for f in findings if f.slug == slug and f.severity == "error"), None)
+        if found is not None:
+            text = f"stay in eager: {what}{_at(found)}: {found.why}"
+            return Verdict("not_worth_it", text, None, (reason,), found.hints[:1], found.why)
+    return verdict
 
 
 def _pointing(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
