@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -11,8 +12,9 @@ import pytest
 import torch
 
 from speedproof.model import Arm, Block, Command, Memory, Schedule, SessionSpec
-from speedproof.worker.device import Device, environment_facts
-from speedproof.worker.session import QUEUE_STEPS, Session, Step
+from speedproof.worker.device import Device, card_facts, environment_facts
+from speedproof.worker.session import QUEUE_STEPS, Session
+from speedproof.worker.steps import Step
 
 
 class FakeEvent:
@@ -149,3 +151,17 @@ def test_facts_about_a_card_are_an_allow_list(card: list[str], monkeypatch: pyte
     facts = environment_facts()
     assert facts["device"] == "cuda: Card X" and facts["capability"] == "9.0" and facts["devices"] == "2"
     assert facts["device_memory"] == "80.0 GiB"
+
+
+def test_a_card_that_others_use_or_that_is_held_down_is_told() -> None:
+    answers = {
+        "compute-apps": "17\n%d\n18\n" % os.getpid(),
+        "gpu": "Not Active, Active, Not Active, Active, Not Active",
+    }
+    facts = card_facts(lambda query: answers[query.split("=")[0]])
+    assert facts == {"device_processes": "2", "device_throttled": "hw_slowdown, sw_thermal_slowdown"}
+
+
+def test_a_card_that_cannot_be_asked_is_not_spoken_for() -> None:
+    assert card_facts(lambda query: "") == {}
+    assert card_facts(lambda query: "[N/A]") == {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -91,6 +92,37 @@ def _cxx() -> str:
     return next((os.path.basename(n) for n in names if n and shutil.which(n)), "none")
 
 
+_HELD_DOWN = ("sw_power_cap", "hw_slowdown", "hw_thermal_slowdown", "sw_thermal_slowdown", "hw_power_brake_slowdown")
+
+
+def card_facts(ask: Callable[[str], str]) -> dict[str, str]:
+    """Whether others use the card, and whether its clocks are held down; what cannot be asked is left out.
+
+    ``ask(query)`` is the answer of ``nvidia-smi`` to ``--query-QUERY``, as comma separated values.
+    """
+    facts = {}
+    processes = [line for line in ask("compute-apps=pid").splitlines() if line.strip().isdigit()]
+    others = [pid for pid in processes if int(pid) != os.getpid()]
+    if processes or others:
+        facts["device_processes"] = str(len(others))
+    held = ask("gpu=" + ",".join(f"clocks_throttle_reasons.{name}" for name in _HELD_DOWN)).splitlines()
+    states = [cell.strip() for cell in held[0].split(",")] if held else []
+    active = [name for name, state in zip(_HELD_DOWN, states) if state == "Active"]
+    if active:
+        facts["device_throttled"] = ", ".join(active)
+    return facts
+
+
+def _ask_nvidia_smi(query: str) -> str:
+    import subprocess
+
+    try:
+        line = ["nvidia-smi", f"--query-{query}", "--format=csv,noheader"]
+        return subprocess.run(line, capture_output=True, text=True, timeout=5).stdout
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
 def environment_facts() -> dict[str, str]:
     """The allow-list of facts about this process that a report may show. Never paths, names or secrets."""
     import platform
@@ -114,6 +146,7 @@ def environment_facts() -> dict[str, str]:
             "device_memory": f"{properties.total_memory / 2**30:.1f} GiB",
             "cuda": str(torch.version.cuda),
             "cudnn": str(torch.backends.cudnn.version()),
+            **card_facts(_ask_nvidia_smi),
         }
     elif getattr(torch.backends, "mps", None) is not None and torch.backends.mps.is_available():
         facts["device"] = "mps"
