@@ -3,9 +3,10 @@
     clean_scripts.py [--scripts DIR] [--budget 60s] [--timeout 300] [--out DIR] [NAME ...]
 
 Prints a Markdown table and exits with 1 if a script got a finding above info, a verdict that says its numbers are wrong
-or that it fails, or no verdict at all. A script whose compiled side got no result in the budget proves little: the table
-shows what became of it, and the last line counts those. ``NAME``: run only the scripts whose name holds one of these texts. With
-``--out`` the verdict files stay there as ``SCRIPT.json``, and what speedproof printed as ``SCRIPT.log``.
+or that it fails, or no verdict at all. A script whose compiled side got no result in the budget proves little: the
+table shows what became of it, and the last line counts those. ``NAME``: run only the scripts whose name holds one of
+these texts. With ``--out`` the verdict files stay there as ``SCRIPT.json``, and what speedproof printed as
+``SCRIPT.log``.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     versions_table.py PYTHON [PYTHON ...]
 
 The scripts are those of ``tests/scripts/obstacles``, whose lines are marked with what is to be found there. Prints a
-Markdown table: one row for each mark, one column for each torch; ``yes`` found at its line, ``-`` not found, and below it
-what was found and not marked.
+Markdown table: one row for each mark, one column for each torch (``yes`` found at its line, ``-`` not found), and below
+it what was found and not marked.
 """
 
 from __future__ import annotations

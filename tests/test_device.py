@@ -155,7 +155,7 @@ def test_facts_about_a_card_are_an_allow_list(card: list[str], monkeypatch: pyte
 
 def test_a_card_that_others_use_or_that_is_held_down_is_told() -> None:
     answers = {
-        "compute-apps": "17\n%d\n18\n" % os.getpid(),
+        "compute-apps": f"17\n{os.getpid()}\n18\n",
         "gpu": "Not Active, Active, Not Active, Active, Not Active",
     }
     facts = card_facts(lambda query: answers[query.split("=")[0]])

@@ -88,6 +88,8 @@ class Engine:
         self._started = self._attempts = 0
         self._began_anew = False
         self._session_began_s = 0.0
+        self._loaded_s: float | None = None
+        self._asked_to_stop = False
         self._begun = world.clock()
 
     def run(self) -> Result:
@@ -132,7 +134,7 @@ class Engine:
         starts = {n: self.ledger.starts(n) for n in names}
         self._waiting = [a.id for a in plan.arms]
         self._share = None
-        self._asked_to_stop = False
+        self._asked_to_stop, self._loaded_s = False, None
         if plan.purpose == "observe":
             self.limits = replace(self.limits, reserved_s=0.0)
         session = self.world.executor.start(self._spec(plan, number))
@@ -239,7 +241,10 @@ class Engine:
 
     def _steer_observation(self, session: Session) -> None:
         now_s = self._now()
-        word = steer_observation(self.limits, now_s, now_s - self._session_began_s, self._asked_to_stop)
+        if self._loaded_s is None and self.ledger.session_has_torch:
+            self._loaded_s = now_s
+        loaded_s = None if self._loaded_s is None else now_s - self._loaded_s
+        word = steer_observation(self.limits, now_s, loaded_s, self._asked_to_stop)
         if isinstance(word, Kill):
             session.kill(word.why)
         elif word is not None:

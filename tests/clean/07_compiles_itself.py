@@ -6,7 +6,7 @@ from torch import nn
 
 
 class GatedNet(nn.Module):
-    def __init__(self, inputs=40, width=512, outputs=8):
+    def __init__(self, inputs=40, width=256, outputs=8):
         super().__init__()
         self.first = nn.Linear(inputs, width)
         self.gate = nn.Linear(width, width)

@@ -126,6 +126,7 @@ class Ledger:
     script_steps: int | None = None
     eager_reach: int = 0  # the furthest step that any session reached with nothing compiled
     session_has_steps: bool = False
+    session_has_torch: bool = False
     training_ahead: bool = False
     observing: bool = False  # the session under way is the diagnosis pass, which compiles everything
     observed_ending: ScriptEnded | None = None
@@ -140,11 +141,11 @@ class Ledger:
         match event:
             case SessionStarted():
                 self.sessions += 1
-                self.observing = event.purpose == "observe"
+                self.observing, self.session_has_torch = event.purpose == "observe", False
                 self._session_began_s, self._session_arms = event.at_s, 0
                 self.current, self.ready, self.session_steps, self.session_has_steps = None, False, 0, False
             case TorchLoaded():
-                self.facts, self.libraries = event.facts, event.libraries
+                self.facts, self.libraries, self.session_has_torch = event.facts, event.libraries, True
             case AnatomyFound():
                 self.anatomy = event.anatomy
                 self.session_has_steps = True

@@ -42,7 +42,8 @@ def next_session(
     noise = (AA,) if _noise_unknown(ledger.arm(AA.id), idle, limits) else ()
     open_arms = (*noise, *(a for a in arms if _wants_more(ledger.arm(a.id), idle, limits)))
     if open_arms and (ledger.script_steps or policy.SHORT_SCRIPT_STEPS) < policy.SHORT_SCRIPT_STEPS:
-        open_arms = open_arms[:1]
+        # one arm a session, and the noise last: a start of the script is most of what it takes
+        open_arms = (*open_arms[len(noise) :], *noise)[:1]
     if open_arms:
         return SessionPlan(open_arms, False, "the session ended before its arms were done")
     if unproven_crash(ledger) and idle.get(VERIFY.id, 0) == 0:

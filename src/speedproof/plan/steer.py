@@ -73,12 +73,13 @@ def steer(
     return None
 
 
-def steer_observation(limits: Limits, now_s: float, session_s: float, asked: bool) -> Steering | None:
+def steer_observation(limits: Limits, now_s: float, loaded_s: float | None, asked: bool) -> Steering | None:
     """The same for the diagnosis pass: it has its time, is asked to stop, and is ended if it does not.
 
-    ``session_s``: how long the session has lived; ``asked``: whether it has been told to stop.
+    ``loaded_s``: for how long torch has been loaded in this session, ``None`` while it is not: importing it from a
+    slow disk is no looking. ``asked``: whether the session has been told to stop.
     """
-    over = session_s - limits.observe_s
+    over = (loaded_s or 0.0) - limits.observe_s
     if now_s >= limits.end_s or over > policy.OVERDUE_SILENCE_S:
         return Kill("the time for the diagnosis pass is over", None)
     return Control("stop") if over > 0 and not asked else None

@@ -41,6 +41,7 @@ def find(evidence: Evidence) -> Iterator[Finding]:
     """What the dearest variant compiled, and whether the run is too short for it."""
     compiled = [v for v in evidence.variants if v.compile_s.cold is not None and v.kind == "compile"]
     if not compiled:
+        yield from _unfinished(evidence)
         return
     variant = max(compiled, key=lambda v: v.compile_s.cold or 0.0)
     yield from _stages(evidence, variant)
@@ -66,6 +67,22 @@ def _not_earned(evidence: Evidence, variant: Variant) -> Iterator[Finding]:
         why += " If the real job is longer, say how long with --steps."
     cost = round(1000 * cold / steps, 3)
     yield Finding("compile-time-not-earned", "warning", _site(evidence), 1, cost, why, HINTS, "compiler")
+
+
+def _unfinished(evidence: Evidence) -> Iterator[Finding]:
+    """A compile that was broken off has cost at least what it was given."""
+    steps, step_ms = evidence.script_steps, evidence.step_ms
+    late = [v for v in evidence.variants if v.outcome == "timed_out" and not evidence.ledger.arm(v.id).ready]
+    if not late or steps is None or step_ms is None:
+        return
+    spent_s, run_s = max(evidence.ledger.arm(v.id).spent_s for v in late), steps * step_ms / 1000
+    if spent_s > max(2.0, 1.5 * run_s):
+        why = (
+            f"Compiling was not done after {spent_s:.3g} s, and all {steps:,} steps of this run take {run_s:.3g} s in "
+            "eager: no gain a step could earn that back. If the real job is longer, say how long with --steps."
+        )
+        cost = round(1000 * spent_s / steps, 3)
+        yield Finding("compile-time-not-earned", "warning", _site(evidence), 1, cost, why, HINTS, "compiler")
 
 
 def _stages(evidence: Evidence, variant: Variant) -> Iterator[Finding]:
