@@ -63,7 +63,9 @@ class GraphWatcher:
     def _read(self, graph: Any) -> tuple[dict[str, int], int]:
         lines: Counter[str] = Counter()
         operations = 0
-        for node in graph.graph.nodes:
+        # bodies of checkpoints and loops are graphs of their own inside
+        inner = [m.graph for m in graph.modules() if isinstance(m, torch.fx.GraphModule)]
+        for node in itertools.chain.from_iterable(g.nodes for g in inner):
             if node.op not in _CALLS:
                 continue
             operations += 1

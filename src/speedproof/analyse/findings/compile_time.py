@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...model import Finding, Place, Variant
+from ...model import Finding, Place, Severity, Variant
 from ..evidence import Evidence
 
 SLUGS = ("compile-time", "compile-time-not-earned")
@@ -63,10 +63,16 @@ def _not_earned(evidence: Evidence, variant: Variant) -> Iterator[Finding]:
         why = f"Compiling takes {cold:.3g} s, earned back after {even:,} steps; this run has {steps:,}."
     else:
         return
+    yield _too_short(evidence, why, cold, steps)
+
+
+def _too_short(evidence: Evidence, why: str, seconds: float, steps: int) -> Finding:
+    """A warning where the length was planned: a script that is tried out is often shorter than the job."""
+    severity: Severity = "warning"
     if evidence.meta.planned_steps is None:
-        why += " If the real job is longer, say how long with --steps."
-    cost = round(1000 * cold / steps, 3)
-    yield Finding("compile-time-not-earned", "warning", _site(evidence), 1, cost, why, HINTS, "compiler")
+        severity, why = "info", why + " If the real job is longer, say how long with --steps."
+    cost = round(1000 * seconds / steps, 3)
+    return Finding("compile-time-not-earned", severity, _site(evidence), 1, cost, why, HINTS, "compiler")
 
 
 def _unfinished(evidence: Evidence) -> Iterator[Finding]:
@@ -79,10 +85,9 @@ def _unfinished(evidence: Evidence) -> Iterator[Finding]:
     if spent_s > max(2.0, 1.5 * run_s):
         why = (
             f"Compiling was not done after {spent_s:.3g} s, and all {steps:,} steps of this run take {run_s:.3g} s in "
-            "eager: no gain a step could earn that back. If the real job is longer, say how long with --steps."
+            "eager: no gain a step could earn that back."
         )
-        cost = round(1000 * spent_s / steps, 3)
-        yield Finding("compile-time-not-earned", "warning", _site(evidence), 1, cost, why, HINTS, "compiler")
+        yield _too_short(evidence, why, spent_s, steps)
 
 
 def _stages(evidence: Evidence, variant: Variant) -> Iterator[Finding]:
