@@ -241,7 +241,7 @@ class Engine:
 
     def _steer_observation(self, session: Session) -> None:
         now_s = self._now()
-        if self._loaded_s is None and self.ledger.session_has_torch:
+        if self._loaded_s is None and self.ledger.observing and self.ledger.session_has_torch:
             self._loaded_s = now_s
         loaded_s = None if self._loaded_s is None else now_s - self._loaded_s
         word = steer_observation(self.limits, now_s, loaded_s, self._asked_to_stop)
