@@ -274,7 +274,7 @@ CHANGES_RESULTS = ("random-frozen", "late-hook", "buffer-changed-in-forward", "c
 def with_findings(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:
     """The verdict after the findings have been heard: speed does not count where compiled code does something else."""
     prefix = next((f for f in findings if f.slug == "state-dict-prefix" and f.severity == "error"), None)
-    if verdict.kind == "failed" and prefix is not None and "_orig_mod." in verdict.summary:
+    if verdict.kind == "failed" and prefix is not None and "state_dict" in verdict.summary:
         text = f"as written the script fails{_at(prefix)}: {prefix.why}"
         return Verdict("not_worth_it", text, None, ("state-dict-prefix",), prefix.hints[:1], prefix.why)
     wrong = next((f for f in findings if f.slug in CHANGES_RESULTS and f.severity == "error"), None)

@@ -83,6 +83,7 @@ class Session:
         self._prefetched = 0
         self.observer: Observer | None = None
         self._look: Look | None = None
+        self._looked: Look | None = None
         self._look_steps = 0
         self._kernels = Comparison(spec.measure_kernels, channel.say)
 
@@ -196,7 +197,7 @@ class Session:
         self._look_steps = 0
         short = self.spec.schedule.script_steps is not None and self.spec.schedule.script_steps < 10 * LOOK_STEPS
         self._look.start()
-        while self._look_steps < (1 if short else LOOK_STEPS):
+        while self._look_steps < (2 if short else LOOK_STEPS):
             step = yield
             self._look_steps += step.regular
         self._stop_looking()
@@ -205,6 +206,7 @@ class Session:
         look, self._look = self._look, None
         if look is not None:
             look.stop(self._look_steps)
+            self._looked = look
 
     def _phases(self, anatomy: Anatomy) -> Steps:
         from .phases import PhaseClock
@@ -229,6 +231,8 @@ class Session:
         self._say_phases()
 
     def _say_phases(self) -> None:
+        if self._looked is not None:  # a step that ends within a call: what that call did came after the look
+            self._looked.sightings.tell(self._look_steps)
         totals, steps = self._phase_totals, self._phase_steps
         if steps:
             self._phase_steps = 0
