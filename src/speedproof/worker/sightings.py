@@ -12,6 +12,7 @@ The words, and what their ``detail`` holds:
 - ``forward_direct``: ``module.forward(...)`` called past ``__call__``, on a module that the script compiles. ``name``
 - ``kept_graph``: tensors with a graph that outlive their step, more with every step. ``name``, ``how``
 - ``call_site``: a call of a compiled module. ``name``, ``training``, ``grad``, ``trained``, ``mode_matters``
+- ``kept_backward``: a backward pass that keeps its graph reaches a compiled call, after others that did not. ``name``
 - ``random_still``: compiled calls after which the generator had not moved. ``which``
 - ``overlap``: two arguments of a compiled call share memory. ``names``
 - ``specialises``: an operator in a captured graph that will be compiled for each size on its own. ``op``

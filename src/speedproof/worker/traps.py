@@ -67,6 +67,8 @@ class Traps:
             self._patches.replace(torch.nn.Module, name, self._hook(name, getattr(torch.nn.Module, name)))
         self._patches.replace(torch.nn.Module, "load_state_dict", self._load(torch.nn.Module.load_state_dict))
         self._patches.replace(torch.nn.Module, "train", self._mode(torch.nn.Module.train))
+        self._patches.replace(torch.autograd, "backward", self._backward(torch.autograd.backward, 2))
+        self._patches.replace(torch.autograd, "grad", self._backward(torch.autograd.grad, 3))
         self._patches.replace(torch.autocast, "__enter__", self._autocast(torch.autocast.__enter__))
         self._patches.replace(copy, "deepcopy", self._deepcopy(copy.deepcopy))
         self._wrapper()
@@ -208,6 +210,24 @@ class Traps:
 
         self._patches.replace(kind, "__init__", start)
 
+    def _backward(self, plain: Callable[..., Any], keep: int) -> Callable[..., Any]:
+        """``keep`` is the position of ``retain_graph``; ``create_graph`` comes after it."""
+        calls = self._calls
+
+        @functools.wraps(plain)
+        def backward(*args: Any, **kwargs: Any) -> Any:
+            if compat.is_compiling():
+                return plain(*args, **kwargs)
+            kept = any(args[keep : keep + 2]) or bool(kwargs.get("retain_graph")) or bool(kwargs.get("create_graph"))
+            calls.keeping = _users_line(sys._getframe(1)) if kept else None
+            calls.plain_backwards += not kept
+            try:
+                return plain(*args, **kwargs)
+            finally:
+                calls.keeping = None
+
+        return backward
+
     # --- clocks ------------------------------------------------------------------------------------------------------
 
     def _read_clock(self, plain: Callable[..., Any]) -> Callable[..., Any]:
@@ -295,10 +315,6 @@ class _CallSite:
     calls: int = 0
     trained: bool = False
 
-    def gradient_came(self, gradient: Any) -> None:
-        """A backward pass has reached the result of a call: it was training."""
-        self.trained = True
-
 
 class _CallSites:
     """Which lines call compiled modules, in which mode, and whether a backward pass comes back to them."""
@@ -306,6 +322,8 @@ class _CallSites:
     def __init__(self, sightings: Sightings) -> None:
         self._sightings = sightings
         self._sites: dict[tuple[Place | None, bool, bool], _CallSite] = {}
+        self.keeping: Place | None = None
+        self.plain_backwards = 0
 
     def called(self, name: str, module: torch.nn.Module, where: Place | None, result: Any) -> None:
         """A call of a compiled module from this line."""
@@ -315,8 +333,15 @@ class _CallSites:
             self._sites[key] = _CallSite(name, grad, module.training, _mode_matters(module))
         site = self._sites[key]
         site.calls += 1
-        if grad and not site.trained:
-            next(t for t in _results(result) if t.requires_grad).register_hook(site.gradient_came)
+        if grad:
+            came = functools.partial(self._gradient_came, site)
+            next(t for t in _results(result) if t.requires_grad).register_hook(came)
+
+    def _gradient_came(self, site: _CallSite, gradient: Any) -> None:
+        """A backward pass has reached the result of a call: it was training."""
+        site.trained = True
+        if self.keeping is not None and self.plain_backwards:
+            self._sightings.see("kept_backward", self.keeping, name=site.name)
 
     def tell(self) -> None:
         """The totals."""

@@ -50,7 +50,20 @@ def find(evidence: Evidence) -> Iterator[Finding]:
         hints = tuple(hint for pattern, hint in KNOWN if re.search(pattern, error))
         why = f"Compiled, this fails: {error.strip().splitlines()[0][:300]} In eager it does not."
         found.setdefault(key, Finding(SLUG, "error", where, count, None, why, (*hints, LAST), "compiler"))
-    yield from found.values()
+    yield from found.values() or _to_come(evidence)
+
+
+def _to_come(evidence: Evidence) -> Iterator[Finding]:
+    """Backward passes that keep their graph, after others: Inductor's backward has given its buffers away by then."""
+    if any(v.outcome == "completed" and v.graphs for v in evidence.variants):
+        return
+    for seen in evidence.sighted("kept_backward"):
+        why = (
+            f"A backward pass with retain_graph or create_graph reaches {seen.detail.get('name', 'a compiled call')} "
+            "here, after others without. Compiled by Inductor, the backward owns its buffers by then (donated buffers) "
+            "and refuses: RuntimeError. Seen in the diagnosis pass; no variant got as far."
+        )
+        yield Finding(SLUG, "error", seen.where, seen.count, None, why, (KNOWN[0][1], LAST), "compiler")
 
 
 def _crashes(evidence: Evidence) -> Iterator[tuple[Place | None, str, int]]:
