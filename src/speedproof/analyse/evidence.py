@@ -35,9 +35,7 @@ class Evidence:
         """The mean time of an eager step."""
         if self.baseline.step_ms is not None:
             return self.baseline.step_ms.mean
-        phases = (
-            self.ledger.phases
-        )  # no block was timed: the stop watch of the phases, which slows a step down a little
+        phases = self.ledger.phases  # no block was timed: the stop watch of the phases is the next best
         return phases.total_ns / phases.steps / 1e6 if phases is not None and phases.steps else None
 
     @property
