@@ -545,3 +545,19 @@ def test_a_checkpoint_of_the_users_is_not_harmed_by_copies(outcome: tuple[int, s
 def test_no_anatomy_without_a_loop(tmp_path: Path) -> None:
     told = under_worker(tmp_path, Command(program(tmp_path, "print('no torch here')\n"), None), cwd=tmp_path)
     assert told.all(AnatomyFound) == [] and told.one(ScriptEnded).code == 0
+
+
+def test_a_function_that_the_script_compiles_is_what_may_be_compiled(tmp_path: Path) -> None:
+    script = tmp_path / "loss_only.py"
+    script.write_text(
+        "import torch\n"
+        "@torch.compile\n"
+        "def loss(a, b):\n"
+        "    return (torch.sigmoid(a) * b).square().mean()\n"
+        "a, b = torch.randn(400, 400), torch.randn(400, 400)\n"
+        "for _ in range(4000):\n"
+        "    loss(a, b)\n"
+    )
+    told = under_worker(tmp_path, Command(str(script), None), (AA,))
+    phases = told.all(PhasesMeasured)[0]
+    assert phases.phases_ns["forward"] > 0.5 * phases.total_ns

@@ -268,7 +268,13 @@ def _first_line(text: str) -> str:
 
 # --- what the findings make of it ------------------------------------------------------------------------------------
 
-CHANGES_RESULTS = ("random-frozen", "late-hook", "buffer-changed-in-forward", "custom-backward-lost")
+CHANGES_RESULTS = (
+    "random-frozen",
+    "late-hook",
+    "buffer-changed-in-forward",
+    "custom-backward-lost",
+    "overlapping-inputs",
+)
 
 
 def with_findings(verdict: Verdict, findings: Sequence[Finding]) -> Verdict:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -17,14 +17,16 @@ from ..model import PHASES, RootRole
 from . import compat
 from .device import Device
 from .patches import Patches
+from .sites import Site
 from .watch import Watch
 
 
 class PhaseClock:
     """``start`` it at a step boundary; ``lap`` returns the exclusive nanoseconds of each phase."""
 
-    def __init__(self, watch: Watch, device: Device, roles: dict[int, RootRole]) -> None:
+    def __init__(self, watch: Watch, device: Device, roles: dict[int, RootRole], sites: Sequence[Site] = ()) -> None:
         self._watch, self._device, self._roles = watch, device, roles
+        self._sites = sites
         self._totals = dict.fromkeys(PHASES, 0)
         self._stack: list[str] = []
         self._ground = "other"
@@ -90,6 +92,9 @@ class PhaseClock:
         replace(torch.autograd, "backward", self.within("backward", torch.autograd.backward))
         replace(torch.optim.Optimizer, "zero_grad", self.within("optimizer", torch.optim.Optimizer.zero_grad))
         replace(torch.nn.Module, "__call__", self._root_call(torch.nn.Module.__call__))
+        for site in self._sites:
+            if site.module is None:  # a function that the script compiles is what may be compiled, whatever it does
+                replace(site, "eager", self.within("forward", site.eager, "loss"))
         self._watch.step_spans = (functools.partial(self.enter, "optimizer"), self.leave)
         self._patches.then(self._forget_spans)
         if self._device.asynchronous:

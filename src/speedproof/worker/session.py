@@ -211,7 +211,8 @@ class Session:
     def _phases(self, anatomy: Anatomy) -> Steps:
         from .phases import PhaseClock
 
-        clock = PhaseClock(self.watch, self.device, {r.index: r.role for r in anatomy.roots})
+        roles = {r.index: r.role for r in anatomy.roots}
+        clock = PhaseClock(self.watch, self.device, roles, self.board.sites.found)
         totals = self._phase_totals = dict.fromkeys(PHASES, 0)
         schedule, spent = self.spec.schedule, 0
         wanted = schedule.phase_steps

@@ -44,4 +44,4 @@ def find(evidence: Evidence) -> Iterator[Finding]:
     for seen in evidence.sighted("overlap"):
         names = seen.detail.get("names", "two arguments")
         why = f"{names[0].upper()}{names[1:]} share memory, and the compiled function changes it."
-        yield Finding(SLUG, "warning", seen.where, seen.count, None, why, HINTS, "compiler")
+        yield Finding(SLUG, "error", seen.where, seen.count, None, why, HINTS, "compiler")
