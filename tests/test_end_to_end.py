@@ -378,7 +378,7 @@ def report(outcome: Outcome, form: str = "terminal") -> subprocess.CompletedProc
 @scenario("too few steps")
 def test_a_gain_does_not_pay_in_three_steps(outcome: Outcome) -> None:
     assert (outcome.code, outcome.kind) == (0, "not_worth_it"), outcome.text
-    assert outcome.verdict["verdict"]["reasons"] == ["too_few_steps"]
+    assert outcome.verdict["verdict"]["reasons"][0] == "too_few_steps"
     assert outcome.variant("aot_eager")["speedup"]["low"] > 1.05
 
 

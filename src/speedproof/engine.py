@@ -80,7 +80,7 @@ class Engine:
         self.meta, self.store, self.world = meta, store, world
         self.ledger = Ledger()
         self.limits = Limits(meta.budget_s, meta.threshold)
-        self.limits = replace(self.limits, reserved_s=self.limits.observe_s)
+        self.limits = replace(self.limits, observe_ahead=True)
         self._arms: tuple[Arm, ...] | None = None
         self._waiting: list[str] = []
         self._share: Share | None = None
@@ -136,7 +136,7 @@ class Engine:
         self._share = None
         self._asked_to_stop, self._loaded_s = False, None
         if plan.purpose == "observe":
-            self.limits = replace(self.limits, reserved_s=0.0)
+            self.limits = replace(self.limits, observe_ahead=False)
         session = self.world.executor.start(self._spec(plan, number))
         try:
             self._listen(session, plan)

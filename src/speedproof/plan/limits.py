@@ -15,6 +15,7 @@ SLOWEST_IMPORT_S = 60.0  # importing torch from a cold disk can take this long
 OBSERVE_SHARE = 0.2  # of the budget, for the diagnosis pass
 SHORTEST_OBSERVE_S = 12.0
 LONGEST_OBSERVE_S = 90.0
+SMALL_BUDGET_S = 40.0
 SILENCE_S = 90.0  # without any sign of life while steps should run
 OVERDUE_SILENCE_S = 6.0  # ... by an arm whose time is over
 SILENT_STEPS = 12  # ... or this many step times, whichever is longer
@@ -32,7 +33,12 @@ class Limits:
     budget_s: float
     threshold: float
 
-    reserved_s: float = 0.0  # kept back for the diagnosis pass while that is still to come
+    observe_ahead: bool = False  # the diagnosis pass is still to come
+
+    @property
+    def reserved_s(self) -> float:
+        """What is kept back for the diagnosis pass; in a small budget the ratio comes first."""
+        return self.observe_s if self.observe_ahead and self.budget_s >= SMALL_BUDGET_S else 0.0
 
     @property
     def end_s(self) -> float:

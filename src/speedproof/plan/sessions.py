@@ -21,20 +21,23 @@ class SessionPlan:
     purpose: Purpose = "trial"
 
 
+_DIAGNOSIS = SessionPlan((), False, "what stands in the compiler's way?", "observe")
+
+
 def next_session(
     ledger: Ledger, arms: tuple[Arm, ...] | None, limits: Limits, now_s: float, idle: dict[str, int], attempts: int
 ) -> SessionPlan | None:
     """``arms``: those that apply, ``None`` while the anatomy is unknown. ``idle``: sessions without progress.
 
-    ``attempts``: sessions started since the loop was last looked for from scratch. ``limits.reserved_s`` is there
-    until the diagnosis pass has been: it comes second, while there is time, and does not wait for the variants.
+    ``attempts``: sessions started since the loop was last looked for from scratch. The diagnosis pass comes second
+    and does not wait for the variants; in a small budget, for which nothing is reserved, it comes after them.
     """
     if attempts == 0 and now_s < limits.end_s - policy.FEWEST_LEFT_S:
         return SessionPlan((AA,), True, "look at the loop, then try")
     if ledger.anatomy is None:
         return None
     if limits.reserved_s and limits.end_s + limits.reserved_s - now_s >= policy.FEWEST_LEFT_S:
-        return SessionPlan((), False, "what stands in the compiler's way?", "observe")
+        return _DIAGNOSIS
     if limits.end_s - now_s < policy.FEWEST_LEFT_S + ledger.startup_s:
         return None
     if arms is None:
@@ -46,6 +49,8 @@ def next_session(
         open_arms = (*open_arms[len(noise) :], *noise)[:1]
     if open_arms:
         return SessionPlan(open_arms, False, "the session ended before its arms were done")
+    if limits.observe_ahead:
+        return _DIAGNOSIS
     if unproven_crash(ledger) and idle.get(VERIFY.id, 0) == 0:
         return SessionPlan((VERIFY,), False, "does the script crash there in eager mode too?")
     best = _to_confirm(ledger, arms, limits)
