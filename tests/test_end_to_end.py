@@ -275,7 +275,7 @@ SCENARIOS: dict[str, Callable[[Path], Outcome]] = {
     "raises after step 5": measure(loop("if step == 5: raise ValueError('epoch of five')"), budget="20s"),
     "raises late": measure(loop("if step == 4000: raise ValueError('bad sample')"), budget="25s"),
     "hangs": measure(HANGING_LOADER, budget="25s"),
-    "floods and forks": measure(loop(FLOOD_AND_DAEMON), budget="60s", variants=backends("absent")),
+    "floods and forks": measure(loop(FLOOD_AND_DAEMON), budget="90s", variants=backends("absent")),
     "driver killed": measure(*ENDLESS, budget="60s", act=at(IN_AA, signal.SIGKILL)),
     "worker killed": measure(*ENDLESS, budget="75s", variants="aot_eager,eager", act=kill_the_worker_twice),
     "Ctrl-C at the start": measure(*ENDLESS, budget="60s", act=at(seen(SessionStarted), signal.SIGINT)),

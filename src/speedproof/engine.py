@@ -169,7 +169,6 @@ class Engine:
             cache_dir=str(self.store.path / "cache"),
             anatomy=self.ledger.anatomy,
             measure_phases=self.ledger.phases is None,
-            measure_kernels=not self.ledger.kernels and not confirming,
             purpose=plan.purpose,
             environment={
                 **self.world.worker_environment,

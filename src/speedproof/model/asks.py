@@ -92,7 +92,7 @@ class SessionSpec:
     cache_dir: str
     anatomy: Anatomy | None = None
     measure_phases: bool = True
-    measure_kernels: bool = False
+    measure_kernels: bool = False  # off: a profiler started inside optimizer.step, where steps end, spoils the heap
     purpose: Purpose = "trial"
     environment: dict[str, str] = field(default_factory=dict)
 
